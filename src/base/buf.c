@@ -1,0 +1,69 @@
+/* Growing buffer. */
+#include "base/buf.h"
+
+#include <stdarg.h>
+
+void buf_free(struct buf *b) {
+        free(b->data);
+        *b = (struct buf){.max = b->max};
+}
+
+static bool buf_reserve(struct buf *b, size_t more) {
+        size_t max = b->max ? b->max : 1 << 20, need;
+
+        if (b->failed)
+                return false;
+        if (__builtin_add_overflow(b->size, more, &need) || need > max) {
+                b->failed = true;
+                return false;
+        }
+        if (need + 1 <= b->room)
+                return true;
+        size_t room = MAX(need + 1, MIN(2 * b->room, max + 1));
+        char *data = realloc(b->data, MAX(room, 256));
+        if (!data) {
+                b->failed = true;
+                return false;
+        }
+        b->data = data;
+        b->room = MAX(room, 256);
+        return true;
+}
+
+void buf_add(struct buf *b, const void *data, size_t size) {
+        if (!buf_reserve(b, size))
+                return;
+        if (size > 0)
+                memcpy(b->data + b->size, data, size);
+        b->size += size;
+        b->data[b->size] = '\0';
+}
+
+void buf_str(struct buf *b, const char *s) {
+        buf_add(b, s, strlen(s));
+}
+
+void buf_printf(struct buf *b, const char *format, ...) {
+        va_list args;
+
+        va_start(args, format);
+        int n = vsnprintf(NULL, 0, format, args);
+        va_end(args);
+        if (n < 0 || !buf_reserve(b, (size_t)n)) {
+                b->failed = true;
+                return;
+        }
+        va_start(args, format);
+        (void)vsnprintf(b->data + b->size, (size_t)n + 1, format, args);
+        va_end(args);
+        b->size += (size_t)n;
+}
+
+void buf_pad(struct buf *b, size_t alignment) {
+        static const char zeros[16];
+        size_t over = b->size % alignment;
+
+        assert(alignment <= sizeof zeros);
+        if (over)
+                buf_add(b, zeros, alignment - over);
+}
