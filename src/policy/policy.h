@@ -108,5 +108,21 @@ struct policy {
         uint64_t shm;
 };
 
+/* An empty policy: nothing granted, no limit set. policy_free also takes a zeroed one, and leaves an empty one. */
+void policy_init(struct policy *p);
 void policy_free(struct policy *p);
 #define _cleanup_policy_ _cleanup_(policy_free)
+
+int policy_copy(const struct policy *p, struct policy *ret); /* 0 or -ENOMEM */
+
+/* Every writable place with the size that applies to it: the entries of files.write, where one at the workspace's path
+ * takes the workspace's sizes if it has none, and the workspace if no entry has its path. The strings stay p's. */
+#define POLICY_PLACES_MAX (POLICY_LIST_MAX + 1)
+size_t policy_places(const struct policy *p, struct policy_place ret[POLICY_PLACES_MAX]);
+
+/* Adds the workspace to files.write unless an entry covers it. 0, -ENOMEM, -E2BIG. */
+int policy_settle(struct policy *p);
+
+void policy_strings_free(struct policy_strings *s);
+int policy_strings_add(struct policy_strings *s, const char *text); /* copies text; 0, -ENOMEM, -E2BIG */
+bool policy_strings_has(const struct policy_strings *s, const char *text);

@@ -1,0 +1,311 @@
+/* Starting a cell: the clone, the walk over the plan, and the reports that come back. */
+#include "cell/cell.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "cell/kernel.h"
+
+int cell_send(int socket, const struct report *r, const int *fds, size_t fd_count) {
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int) * CELL_REPORT_FDS)];
+        } control;
+        struct iovec data = {.iov_base = (void *)(uintptr_t)r, .iov_len = sizeof *r};
+        struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+
+        if (fd_count > 0) {
+                memset(&control, 0, sizeof control);
+                message.msg_control = control.room;
+                message.msg_controllen = (socklen_t)CMSG_SPACE(sizeof(int) * fd_count);
+                struct cmsghdr *h = CMSG_FIRSTHDR(&message);
+                h->cmsg_level = SOL_SOCKET;
+                h->cmsg_type = SCM_RIGHTS;
+                h->cmsg_len = (socklen_t)CMSG_LEN(sizeof(int) * fd_count);
+                memcpy(CMSG_DATA(h), fds, sizeof(int) * fd_count);
+        }
+        return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_t *ret_fd_count) {
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int) * CELL_REPORT_FDS)];
+        } control;
+        struct report r = {0};
+        struct iovec data = {.iov_base = &r, .iov_len = sizeof r};
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+        ssize_t n;
+
+        do
+                n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return -errno;
+
+        size_t count = 0;
+        struct cmsghdr *h = CMSG_FIRSTHDR(&message); /* one kind is possible, so there is at most one header */
+        if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
+                count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                memcpy(fds, CMSG_DATA(h), count * sizeof(int));
+        }
+        *ret_fd_count = count;
+        if (n == 0)
+                return 0;
+        if ((size_t)n != sizeof r || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+                return -EBADMSG;
+        *ret = r;
+        return 1;
+}
+
+_noreturn_ static void fail(struct cell_context *c, unsigned step, int error) {
+        struct report r = {.kind = REPORT_STEP_FAILED, .step = step, .error = error};
+
+        (void)cell_send(c->report, &r, NULL, 0);
+        _exit(125);
+}
+
+/* First thing in the child: leave the caller's mounts, cgroup and signals behind. */
+static int begin(struct cell_context *c) {
+        sigset_t none;
+        struct mount_attr private = {.propagation = MS_PRIVATE};
+
+        if (c->cgroup) {
+                int r = cgroup_enter_self(c->cgroup, c->cgroup->into >= 0);
+                if (r < 0)
+                        return r;
+        }
+        /* after the move into the cgroup, so that it is the root of the namespace */
+        if (unshare(CLONE_NEWCGROUP) < 0)
+                return -errno;
+        for (int n = 1; n < _NSIG; n++)
+                if (n != SIGKILL && n != SIGSTOP)
+                        (void)signal(n, SIG_DFL);
+        (void)sigemptyset(&none);
+        if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+                return -errno;
+        int r = kernel_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private);
+        if (r < 0)
+                return r;
+        c->host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return c->host < 0 ? -errno : 0;
+}
+
+static int report_tree(struct cell_context *c, int master) {
+        struct report r = {.kind = REPORT_TREE};
+        int fds[CELL_REPORT_FDS];
+        size_t n = 0;
+
+        if (master >= 0) {
+                r.fds |= 1;
+                fds[n++] = master;
+        }
+        if (c->upper >= 0) {
+                r.fds |= 2;
+                fds[n++] = c->upper;
+        }
+        for (size_t i = 0; i < c->watch_count; i++)
+                fds[n++] = c->watch[i];
+        return cell_send(c->report, &r, fds, n);
+}
+
+/* The terminal: from the sandbox's own devpts, opened as the user, so that it is the owner. */
+static int open_terminal(int *ret_master) {
+        int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), unlock = 0;
+        if (master < 0)
+                return -errno;
+        if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
+                return -errno;
+        int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        if (slave < 0)
+                return -errno;
+        if (ioctl(slave, TIOCSCTTY, 0) < 0)
+                return -errno;
+        for (int i = 0; i < 3; i++)
+                if (dup2(slave, i) < 0)
+                        return -errno;
+        *ret_master = master;
+        return 0;
+}
+
+/* Standard streams and the report socket take their places; everything else closes at exec. */
+static int place_descriptors(struct cell_context *c) {
+        int streams[3], report;
+
+        /* above the range that is about to be overwritten */
+        report = fcntl(c->report, F_DUPFD_CLOEXEC, 16);
+        if (report < 0)
+                return -errno;
+        if (!c->tty) {
+                for (int i = 0; i < 3; i++)
+                        if ((streams[i] = fcntl(c->stdio[i], F_DUPFD_CLOEXEC, 16)) < 0)
+                                return -errno;
+                for (int i = 0; i < 3; i++)
+                        if (dup2(streams[i], i) < 0)
+                                return -errno;
+        }
+        if (dup2(report, REPORT_FD) < 0)
+                return -errno;
+        c->report = REPORT_FD;
+        return 0;
+}
+
+/* Dies with its parent. Set after the ids, which clear it; the parent may have died before: then the socket says so. */
+static int tie_to_parent(struct cell_context *c) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return -errno;
+        struct pollfd gone = {.fd = c->report};
+        if (poll(&gone, 1, 0) < 0)
+                return -errno;
+        return gone.revents & (POLLHUP | POLLERR) ? -ESRCH : 0;
+}
+
+_noreturn_ static void run_child(struct cell_context *c) {
+        struct plan_walk walk = {0};
+        struct plan_step s = {0};
+        enum plan_phase phase = PHASE_OUTSIDE;
+
+        int r = begin(c);
+        if (r < 0)
+                fail(c, 0, r);
+        while (plan_next(c->plan, &walk, &s)) {
+                enum plan_phase next = plan_op_phase(s.op);
+
+                if (next == PHASE_OUTSIDE)
+                        continue;
+                if (next == PHASE_CONFINE && phase != PHASE_CONFINE) {
+                        /* the tree stands, the ids are set: terminal, descriptors and parent before the last doors
+                         * close */
+                        int master = -EBADF;
+                        if (c->tty)
+                                r = open_terminal(&master);
+                        if (r == 0)
+                                r = report_tree(c, master);
+                        if (r == 0)
+                                r = place_descriptors(c);
+                        if (r == 0)
+                                r = tie_to_parent(c);
+                        if (r < 0)
+                                fail(c, s.index, r);
+                }
+                phase = next;
+                switch (next) {
+                case PHASE_MOUNT:
+                        r = tree_step(c, &s);
+                        break;
+                case PHASE_ENTER:
+                        r = enter_step(c, &s);
+                        break;
+                case PHASE_CONFINE:
+                        r = confine_step(c, &s);
+                        break;
+                case PHASE_EXEC:
+                        (void)kernel_close_range(REPORT_FD + 1, ~0U, 0);
+                        (void)execve(CELL_GUEST_PATH, c->argv, c->envp);
+                        r = -errno;
+                        break;
+                case PHASE_OUTSIDE:
+                default:
+                        r = -EINVAL;
+                }
+                if (r < 0)
+                        fail(c, s.index, r);
+        }
+        fail(c, s.index, -EINVAL);
+}
+
+/* Rootless: the maps are written by the child itself, which may map its own id alone. */
+static int map_own_ids(const struct cell_context *c, uint64_t uid, uint64_t gid) {
+        char text[64];
+
+        (void)snprintf(text, sizeof text, "%llu %u 1", (unsigned long long)uid, c->host_uid);
+        int r = fd_write_at(AT_FDCWD, "/proc/self/uid_map", text);
+        if (r == 0)
+                r = fd_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+        if (r == 0) {
+                (void)snprintf(text, sizeof text, "%llu %u 1", (unsigned long long)gid, c->host_gid);
+                r = fd_write_at(AT_FDCWD, "/proc/self/gid_map", text);
+        }
+        return r;
+}
+
+static void find_user(const struct plan *p, uint64_t *uid, uint64_t *gid) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(p, &walk, &s))
+                if (s.op == OP_USER) {
+                        *uid = s.number[0];
+                        *gid = s.number[1];
+                        return;
+                }
+}
+
+int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct err *err) {
+        _cleanup_fd_ int pidfd = -EBADF;
+        uint64_t uid = 0, gid = 0;
+        struct clone_args args = {
+                .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+                .pidfd = (unsigned long long)(uintptr_t)&pidfd,
+                .exit_signal = SIGCHLD,
+        };
+
+        c->host = c->root = c->proc = c->ruleset = c->upper = -EBADF;
+        if (c->rootless) {
+                args.flags |= CLONE_NEWUSER;
+                find_user(c->plan, &uid, &gid);
+        }
+        if (c->cgroup && c->cgroup->into >= 0) {
+                args.flags |= CLONE_INTO_CGROUP;
+                args.cgroup = (unsigned long long)c->cgroup->into;
+        }
+        pid_t pid = kernel_clone3(&args);
+        if (pid == 0) {
+                if (c->rootless) {
+                        int r = map_own_ids(c, uid, gid);
+                        if (r < 0)
+                                fail(c, 0, r);
+                }
+                run_child(c);
+        }
+        if (pid == -ENOSYS) {
+                (void)err_set(err, ERR_UNENFORCED, "this kernel or the filter around us has no clone3");
+                return err_hint(err,
+                                "Linux 5.7 or newer is needed; in a container, its seccomp profile must allow clone3");
+        }
+        if (pid < 0) {
+                (void)err_set(err, pid, "could not create the namespaces of a sandbox");
+                return err_hint(err, "'stockade doctor' shows which of them this host permits");
+        }
+        *ret_pid = pid;
+        *ret_pidfd = TAKE_FD(pidfd);
+        return 0;
+}
+
+int cell_explain(const struct plan *p, const struct report *r, struct err *err) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(p, &walk, &s))
+                if (s.index == r->step) {
+                        const char *what = plan_op_name(s.op);
+                        int error = r->error < 0 ? r->error : -EIO;
+
+                        if (plan_op_phase(s.op) == PHASE_OUTSIDE)
+                                return err_set(err, error, "could not enter the sandbox's namespaces");
+                        if (s.text[0] && s.text[1] && !str_eq(s.text[0], s.text[1]))
+                                return err_set(err, error, "could not set up the sandbox: %s '%s' at '%s'", what,
+                                               s.text[0], s.text[1]);
+                        if (s.text[0])
+                                return err_set(err, error, "could not set up the sandbox: %s '%s'", what, s.text[0]);
+                        return err_set(err, error, "could not set up the sandbox: %s", what);
+                }
+        return err_set(err, ERR_CORRUPT, "the sandbox reported a step %u that the plan does not have", r->step);
+}

@@ -1,0 +1,84 @@
+/* The cell: starts a process in namespaces of its own and executes a plan in it, ending in exec of the guest.
+ *
+ * cell_start clones, and the child walks the plan's steps from PHASE_MOUNT on. What the child does is decided by the
+ * plan and by struct cell_context, which its parent filled before the clone; between clone and exec it allocates
+ * nothing, takes no lock and logs nothing. A failing step is reported as data over the report socket.
+ *
+ * As root the child is cloned without a user namespace, builds its tree as owner of the mount namespace, and joins a
+ * user namespace that was made beforehand last of all: nobody inside owns the mount, network, pid, ipc or uts
+ * namespace. Rootless, the user namespace comes first, and a second one locks the mounts at the end. */
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "base/fd.h"
+#include "cell/cgroup.h"
+#include "wire/plan.h"
+#include "wire/report.h"
+
+#define CELL_GUEST_PATH "/run/stockade/guest"
+#define CELL_ID_RANGE   65536U
+#define CELL_ID_FIRST   1073741824U /* 0x40000000: host ids of sandboxes that root starts: CELL_ID_SLOTS ranges */
+#define CELL_ID_SLOTS   8192U
+#define CELL_WATCH_MAX  8
+#define CELL_OWNER_MAX  4
+
+/* A user namespace that maps one owner of host files to the user inside, for idmapped mounts. */
+struct cell_owner {
+        uid_t uid;
+        gid_t gid;
+        int user_ns;
+};
+
+struct cell_context {
+        const struct plan *plan;
+        const struct cgroup *cgroup; /* NULL: none */
+        int report;                  /* the child's end, SOCK_SEQPACKET */
+        bool rootless;
+        uid_t host_uid; /* rootless: the caller's ids, mapped to the user inside */
+        gid_t host_gid;
+        uint32_t id_base; /* root: first host id of this sandbox's range */
+        uid_t tree_uid;   /* the user, as the mounting process numbers it */
+        gid_t tree_gid;
+        int user_ns; /* root: joined by OP_IDS */
+        struct cell_owner owners[CELL_OWNER_MAX];
+        size_t owner_count;
+        bool tty;
+        int stdio[3];      /* what the command gets; unused with tty */
+        char *const *argv; /* of the guest, which passes it on: NULL-terminated */
+        char *const *envp;
+
+        /* used by the child alone */
+        int host; /* O_PATH of the host's root, until OP_PIVOT */
+        int root; /* the new root */
+        int proc; /* a writable view of the new /proc that is never attached */
+        int ruleset;
+        uint64_t landlock_handled;
+        int watch[CELL_WATCH_MAX];
+        size_t watch_count;
+        int upper; /* the overlay's upper directory */
+        bool overlay;
+};
+
+#define CELL_REPORT_FDS (CELL_WATCH_MAX + 2)
+
+/* Clones the cell. The parent gets a pidfd and the pid; a failure to clone is an error, a failing step arrives as a
+ * report. */
+int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct err *err);
+
+/* Makes a user namespace with these maps and returns a descriptor for it. Text is as in /proc/PID/uid_map. */
+int cell_user_namespace(const char *uid_map, const char *gid_map, struct err *err);
+
+/* Receives one report. Returns 1, 0 at end of file, -EAGAIN, or -errno. Surplus descriptors are closed. */
+int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_t *ret_fd_count);
+
+/* A sentence for a failed step: names the step, its path and the cause. */
+int cell_explain(const struct plan *p, const struct report *r, struct err *err);
+
+/* --- between the files of the cell --- */
+
+int tree_step(struct cell_context *c, const struct plan_step *s);    /* PHASE_MOUNT */
+int enter_step(struct cell_context *c, const struct plan_step *s);   /* PHASE_ENTER */
+int confine_step(struct cell_context *c, const struct plan_step *s); /* PHASE_CONFINE */
+int cell_send(int socket, const struct report *r, const int *fds, size_t fd_count);

@@ -1,0 +1,120 @@
+/* PHASE_ENTER: the child turns from the host's tree, ids and privileges to the sandbox's. After OP_PIVOT no path of
+ * the host can be named; after OP_IDS no right on the host is left. */
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "cell/cell.h"
+#include "cell/kernel.h"
+
+static int step_pivot(struct cell_context *c) {
+        /* the old root lands on top of the new one and is detached with everything below it */
+        if (fchdir(c->root) < 0)
+                return -errno;
+        int r = kernel_pivot_root(".", ".");
+        if (r < 0)
+                return r;
+        if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+                return -errno;
+        fd_close(&c->host);
+        fd_close(&c->root);
+        return 0;
+}
+
+static int step_session(void) {
+        if (setsid() < 0)
+                return -errno;
+        (void)umask(022);
+        /* -ENOSYS: no keyrings in this kernel, nothing to leave */
+        if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+                return -errno;
+        return 0;
+}
+
+static int step_rlimit(const struct plan_step *s) {
+        struct rlimit now, want = {.rlim_cur = s->number[1], .rlim_max = s->number[1]};
+
+        if (getrlimit((int)s->number[0], &now) < 0)
+                return -errno;
+        /* never above what we were given: lowering needs no privilege */
+        if (now.rlim_max != RLIM_INFINITY && want.rlim_max > now.rlim_max)
+                want.rlim_cur = want.rlim_max = now.rlim_max;
+        return setrlimit((int)s->number[0], &want) < 0 ? -errno : 0;
+}
+
+/* Rootless: one more user and mount namespace, so that every mount above is locked; it maps the same single id. */
+static int lock_mounts(const struct cell_context *c, uint64_t uid, uint64_t gid) {
+        char text[64];
+
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return -errno;
+        (void)snprintf(text, sizeof text, "%llu %llu 1", (unsigned long long)uid, (unsigned long long)uid);
+        int r = fd_write_at(c->proc, "self/uid_map", text);
+        (void)snprintf(text, sizeof text, "%llu %llu 1", (unsigned long long)gid, (unsigned long long)gid);
+        return r == 0 ? fd_write_at(c->proc, "self/gid_map", text) : r;
+}
+
+static int step_ids(struct cell_context *c, const struct plan_step *s) {
+        if (c->rootless) {
+                int r = lock_mounts(c, s->number[0], s->number[1]);
+                if (r < 0)
+                        return r;
+        } else if (setns(c->user_ns, CLONE_NEWUSER) < 0 || setgroups(0, NULL) < 0)
+                return -errno;
+        /* raw calls: libc's would signal threads that do not exist */
+        if (syscall(SYS_setresgid, s->number[1], s->number[1], s->number[1]) < 0 ||
+            syscall(SYS_setresuid, s->number[0], s->number[0], s->number[0]) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Inside the new user namespace, whose owner we are for a moment: nobody may nest another. */
+static int step_no_nesting(const struct cell_context *c) {
+        return fd_write_at(c->proc, "sys/user/max_user_namespaces", "0");
+}
+
+static int step_caps(void) {
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+        for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+                if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+                        return -errno;
+        if (prctl(PR_SET_SECUREBITS,
+                  SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+                          SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+                  0, 0, 0) < 0)
+                return -errno;
+        return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
+int enter_step(struct cell_context *c, const struct plan_step *s) {
+        struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY};
+
+        switch ((int)s->op) {
+        case OP_PIVOT:
+                return step_pivot(c);
+        case OP_READONLY:
+                return kernel_mount_setattr(AT_FDCWD, s->text[0], AT_SYMLINK_NOFOLLOW, &readonly);
+        case OP_SESSION:
+                return step_session();
+        case OP_RLIMIT:
+                return step_rlimit(s);
+        case OP_IDS:
+                return step_ids(c, s);
+        case OP_NO_NESTING:
+                return step_no_nesting(c);
+        case OP_CAPS:
+                return step_caps();
+        default:
+                return -EINVAL;
+        }
+}

@@ -1,0 +1,90 @@
+/* Kernel interfaces that libc does not wrap, or that the build machine's headers are too old to name.
+ *
+ * Thin: each wrapper returns what the system call returns, or -errno. Safe between clone and exec. */
+#pragma once
+
+#include <errno.h>
+#include <linux/landlock.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+
+#ifndef LANDLOCK_ACCESS_FS_TRUNCATE
+#define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
+#endif
+#ifndef LANDLOCK_ACCESS_FS_IOCTL_DEV
+#define LANDLOCK_ACCESS_FS_IOCTL_DEV (1ULL << 15)
+#endif
+#define KERNEL_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
+#define KERNEL_LANDLOCK_SCOPE_SIGNAL               (1ULL << 1)
+
+/* struct landlock_ruleset_attr as of ABI 6; older kernels take its beginning. */
+struct kernel_landlock_ruleset {
+        uint64_t handled_access_fs;
+        uint64_t handled_access_net;
+        uint64_t scoped;
+};
+
+#ifndef OPEN_TREE_CLOEXEC
+#define OPEN_TREE_CLOEXEC O_CLOEXEC
+#endif
+
+static inline long kernel_result(long r) {
+        return r < 0 ? -errno : r;
+}
+
+static inline int kernel_open_tree(int dir, const char *path, unsigned flags) {
+        return (int)kernel_result(syscall(SYS_open_tree, dir, path, flags));
+}
+
+static inline int kernel_move_mount(int from, const char *from_path, int to, const char *to_path, unsigned flags) {
+        return (int)kernel_result(syscall(SYS_move_mount, from, from_path, to, to_path, flags));
+}
+
+static inline int kernel_mount_setattr(int dir, const char *path, unsigned flags, struct mount_attr *attr) {
+        return (int)kernel_result(syscall(SYS_mount_setattr, dir, path, flags, attr, sizeof *attr));
+}
+
+static inline int kernel_fsopen(const char *type) {
+        return (int)kernel_result(syscall(SYS_fsopen, type, FSOPEN_CLOEXEC));
+}
+
+static inline int kernel_fsconfig(int fs, unsigned command, const char *key, const void *value, int aux) {
+        return (int)kernel_result(syscall(SYS_fsconfig, fs, command, key, value, aux));
+}
+
+static inline int kernel_fsmount(int fs, unsigned attributes) {
+        return (int)kernel_result(syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attributes));
+}
+
+static inline int kernel_openat2(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve) {
+        struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
+
+        return (int)kernel_result(syscall(SYS_openat2, dir, path, &how, sizeof how));
+}
+
+static inline int kernel_pivot_root(const char *new_root, const char *put_old) {
+        return (int)kernel_result(syscall(SYS_pivot_root, new_root, put_old));
+}
+
+static inline pid_t kernel_clone3(struct clone_args *args) {
+        return (pid_t)kernel_result(syscall(SYS_clone3, args, sizeof *args));
+}
+
+static inline int kernel_close_range(unsigned first, unsigned last, unsigned flags) {
+        return (int)kernel_result(syscall(SYS_close_range, first, last, flags));
+}
+
+static inline int kernel_pidfd_send_signal(int pidfd, int number) {
+        return (int)kernel_result(syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0));
+}
+
+/* The Landlock ABI of this kernel, or -errno (-ENOSYS: not built in, -EOPNOTSUPP: switched off at boot). */
+static inline int kernel_landlock_abi(void) {
+        return (int)kernel_result(syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION));
+}

@@ -1,0 +1,472 @@
+/* PHASE_MOUNT: builds the sandbox's file tree, in the child, while it still sees the host's.
+ *
+ * Always holds: host paths are looked up below `host` and paths inside below `root`, each by descriptor; inside, no
+ * symbolic link is followed, so that an image cannot send a mount elsewhere. Every mount is nosuid and nodev, device
+ * binds aside, and gets its flags before it is attached. Nothing here is visible on the host: propagation was cut
+ * before the first step. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "cell/cell.h"
+#include "cell/kernel.h"
+
+#define INSIDE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+
+/* Where the new root is attached until it is pivoted to. Nothing below it can be a bind's source. */
+#define ATTACH_POINT "/sys"
+
+/* Path relative to a root descriptor: "/usr" as "usr", "/" as ".". */
+static const char *relative(const char *path) {
+        return path[1] ? path + 1 : ".";
+}
+
+static int open_inside(const struct cell_context *c, const char *path) {
+        return kernel_openat2(c->root, relative(path), O_PATH | O_CLOEXEC | O_NOFOLLOW, 0, INSIDE);
+}
+
+/* Makes the directories of path up to its last part and returns a descriptor of the parent; *ret_name is the rest. */
+static int make_parents(const struct cell_context *c, const char *path, const char **ret_name) {
+        _cleanup_fd_ int dir = fcntl(c->root, F_DUPFD_CLOEXEC, 0);
+        const char *part = path + 1;
+        char name[256];
+
+        if (dir < 0)
+                return -errno;
+        for (;;) {
+                const char *slash = strchrnul(part, '/');
+                size_t n = (size_t)(slash - part);
+
+                if (*slash == '\0') {
+                        *ret_name = part;
+                        return TAKE_FD(dir);
+                }
+                if (n >= sizeof name)
+                        return -ENAMETOOLONG;
+                memcpy(name, part, n);
+                name[n] = '\0';
+                int next = kernel_openat2(dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, INSIDE);
+                if (next == -ENOENT) {
+                        if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+                                return -errno;
+                        next = kernel_openat2(dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, INSIDE);
+                }
+                if (next < 0)
+                        return next;
+                (void)close(dir);
+                dir = next;
+                part = slash + 1;
+        }
+}
+
+/* A place to mount on: what is there, or a new empty directory or file. */
+static int mount_point(const struct cell_context *c, const char *path, bool directory) {
+        int fd = open_inside(c, path);
+        if (fd != -ENOENT)
+                return fd;
+
+        const char *name;
+        _cleanup_fd_ int parent = make_parents(c, path, &name);
+        if (parent < 0)
+                return parent;
+        if (directory) {
+                if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
+                        return -errno;
+        } else {
+                _cleanup_fd_ int file = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                               0644);
+                if (file < 0)
+                        return -errno;
+        }
+        return kernel_openat2(parent, name, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0, INSIDE);
+}
+
+static int attach(const struct cell_context *c, int mount, const char *path, bool directory) {
+        _cleanup_fd_ int point = mount_point(c, path, directory);
+        if (point < 0)
+                return point;
+        return kernel_move_mount(mount, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+/* A tmpfs that is not attached yet, owned by the user inside or by nobody that is mapped. */
+static int make_tmpfs(const struct cell_context *c, uint64_t size, uint64_t inodes, uint64_t mode, bool owned,
+                      unsigned attributes) {
+        char text[32];
+        _cleanup_fd_ int fs = kernel_fsopen("tmpfs");
+        if (fs < 0)
+                return fs;
+
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)size);
+        int r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "size", text, 0);
+        if (r == 0) {
+                (void)snprintf(text, sizeof text, "%llu", (unsigned long long)inodes);
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", text, 0);
+        }
+        if (r == 0) {
+                (void)snprintf(text, sizeof text, "%llo", (unsigned long long)mode);
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "mode", text, 0);
+        }
+        if (r == 0 && owned) {
+                (void)snprintf(text, sizeof text, "%u", c->tree_uid);
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "uid", text, 0);
+                (void)snprintf(text, sizeof text, "%u", c->tree_gid);
+                if (r == 0)
+                        r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "gid", text, 0);
+        }
+        if (r == 0)
+                r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+        if (r < 0)
+                return r;
+        return kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes);
+}
+
+static int watch(struct cell_context *c, int mount) {
+        if (c->watch_count >= CELL_WATCH_MAX)
+                return -E2BIG;
+        int fd = openat(mount, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        c->watch[c->watch_count++] = fd;
+        return 0;
+}
+
+/* A copy of a host path's mounts, flags set, not attached. */
+static int clone_host(const struct cell_context *c, const char *path, unsigned flags, int owner_ns) {
+        _cleanup_fd_ int tree = kernel_open_tree(c->host, relative(path),
+                                                 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID};
+
+        if (tree < 0)
+                return tree;
+        if (!(flags & STEP_DEVICE))
+                attr.attr_set |= MOUNT_ATTR_NODEV;
+        if (!(flags & STEP_WRITE))
+                attr.attr_set |= MOUNT_ATTR_RDONLY;
+        if (flags & STEP_NOEXEC)
+                attr.attr_set |= MOUNT_ATTR_NOEXEC;
+        if (owner_ns >= 0) {
+                attr.attr_set |= MOUNT_ATTR_IDMAP;
+                attr.userns_fd = (unsigned long long)owner_ns;
+        }
+        int r = kernel_mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr);
+        return r < 0 ? r : TAKE_FD(tree);
+}
+
+/* The namespace that maps this path's owner to the user. Rootless the kernel does it: there is only one id. */
+static int owner_namespace(const struct cell_context *c, const char *path) {
+        struct stat st;
+
+        if (c->rootless)
+                return -EBADF;
+        if (fstatat(c->host, relative(path), &st, 0) < 0)
+                return -errno == -EBADF ? -EIO : -errno;
+        for (size_t i = 0; i < c->owner_count; i++)
+                if (c->owners[i].uid == st.st_uid && c->owners[i].gid == st.st_gid)
+                        return c->owners[i].user_ns;
+        return -ESTALE; /* it changed hands between the launcher's look and ours */
+}
+
+static int step_bind(struct cell_context *c, const struct plan_step *s) {
+        struct stat st;
+        int owner = -EBADF;
+
+        if (fstatat(c->host, relative(s->text[0]), &st, 0) < 0)
+                return errno == ENOENT && (s->flags & STEP_OPTIONAL) ? 0 : -errno;
+        if ((s->flags & STEP_DEVICE) && !S_ISCHR(st.st_mode))
+                return -ENODEV; /* a name in /dev that is no device: do not hide it behind ours */
+        if (s->flags & STEP_OWNED) {
+                owner = owner_namespace(c, s->text[0]);
+                if (owner < 0 && owner != -EBADF)
+                        return owner;
+        }
+        _cleanup_fd_ int tree = clone_host(c, s->text[0], s->flags, owner);
+        if (tree < 0)
+                return tree;
+        return attach(c, tree, s->text[1], S_ISDIR(st.st_mode));
+}
+
+/* A program (or a directory of them) that keeps its right to be executed in a tree that is noexec: bound onto itself,
+ * where its links end. One that the host does not have is not needed. */
+static int step_program(struct cell_context *c, const struct plan_step *s) {
+        char link[40], path[PATH_MAX];
+        struct stat st;
+        _cleanup_fd_ int fd = openat(c->host, relative(s->text[0]), O_PATH | O_CLOEXEC), tree = -EBADF;
+
+        if (fd < 0)
+                return errno == ENOENT ? 0 : -errno;
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, path, sizeof path - 1);
+        if (n < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        if ((size_t)n >= sizeof path - 1 || path[0] != '/')
+                return -ENAMETOOLONG;
+        path[n] = '\0';
+        tree = clone_host(c, path, 0, -EBADF);
+        if (tree < 0)
+                return tree;
+        _cleanup_fd_ int point = open_inside(c, path);
+        if (point < 0)
+                return point;
+        return kernel_move_mount(tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+static int step_like_host(struct cell_context *c, const struct plan_step *s) {
+        char target[256];
+        ssize_t n = readlinkat(c->host, relative(s->text[0]), target, sizeof target - 1);
+
+        if (n >= 0) {
+                if ((size_t)n >= sizeof target - 1)
+                        return -ENAMETOOLONG;
+                target[n] = '\0';
+                return symlinkat(target, c->root, relative(s->text[0])) < 0 && errno != EEXIST ? -errno : 0;
+        }
+        if (errno == ENOENT)
+                return 0;
+        if (errno != EINVAL)
+                return -errno;
+        _cleanup_fd_ int tree = clone_host(c, s->text[0], s->flags, -EBADF);
+        if (tree < 0)
+                return tree;
+        return attach(c, tree, s->text[0], true);
+}
+
+static int step_tmpfs(struct cell_context *c, const struct plan_step *s) {
+        _cleanup_fd_ int mount = make_tmpfs(c, s->number[0], s->number[1], s->number[2], true,
+                                            s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
+        if (mount < 0)
+                return mount;
+        int r = s->flags & STEP_WATCH ? watch(c, mount) : 0;
+        return r < 0 ? r : attach(c, mount, s->text[0], true);
+}
+
+/* Opens a directory that overlayfs can name: its options are paths. */
+static int set_layer(int fs, const char *key, int dir) {
+        char path[40];
+
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
+        return kernel_fsconfig(fs, FSCONFIG_SET_STRING, key, path, 0);
+}
+
+static int make_dir(int parent, const char *name, const struct cell_context *c) {
+        if (mkdirat(parent, name, 0755) < 0)
+                return -errno;
+        if (fchownat(parent, name, c->tree_uid, c->tree_gid, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+/* An overlay of a host directory with an upper layer on a sized tmpfs. Layers must be attached somewhere in this
+ * namespace: they hang below the attach point, which goes with the host's tree. Returns the mount, not attached. */
+static int make_overlay(struct cell_context *c, const char *lower_path, int owner_ns, uint64_t size, uint64_t inodes,
+                        unsigned attributes, bool top_is_upper) {
+        _cleanup_fd_ int stage = make_tmpfs(c, size, inodes, 0700, false, 0), lower = -EBADF, upper = -EBADF,
+                         work = -EBADF, below = -EBADF, top = -EBADF;
+        if (stage < 0)
+                return stage;
+        int r = kernel_move_mount(stage, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+                return r;
+        if (mkdirat(stage, "lower", 0700) < 0)
+                return -errno;
+        upper = make_dir(stage, "upper", c);
+        work = make_dir(stage, "work", c);
+        if (upper < 0 || work < 0)
+                return upper < 0 ? upper : work;
+
+        lower = clone_host(c, lower_path, 0, owner_ns);
+        if (lower < 0)
+                return lower;
+        r = kernel_move_mount(lower, "", stage, "lower", MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+                return r;
+        below = openat(stage, "lower", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (below < 0)
+                return -errno;
+
+        /* the top directory looks as the lower one does */
+        struct stat st;
+        if (fstat(below, &st) < 0 || fchmod(upper, st.st_mode & 0777) < 0)
+                return -errno;
+        if (top_is_upper && fchown(upper, st.st_uid, st.st_gid) < 0 && errno != EPERM && errno != EINVAL)
+                return -errno;
+
+        _cleanup_fd_ int fs = kernel_fsopen("overlay");
+        if (fs < 0)
+                return fs;
+        r = set_layer(fs, "lowerdir", below);
+        if (r == 0)
+                r = set_layer(fs, "upperdir", upper);
+        if (r == 0)
+                r = set_layer(fs, "workdir", work);
+        if (r == 0 && c->rootless)
+                r = kernel_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0);
+        if (r == 0)
+                r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+        if (r < 0)
+                return r;
+        top = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes);
+        if (top < 0)
+                return top;
+        r = watch(c, stage);
+        if (r < 0)
+                return r;
+        c->upper = TAKE_FD(upper);
+        return TAKE_FD(top);
+}
+
+static int step_overlay(struct cell_context *c, const struct plan_step *s) {
+        int owner = -EBADF;
+
+        if (s->flags & STEP_OWNED) {
+                owner = owner_namespace(c, s->text[0]);
+                if (owner < 0 && owner != -EBADF)
+                        return owner;
+        }
+        _cleanup_fd_ int top = make_overlay(c, s->text[0], owner, s->number[0], s->number[1],
+                                            s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0, true);
+        return top < 0 ? top : attach(c, top, s->text[1], true);
+}
+
+/* The new root: attached over a directory of the host's tree that nothing reads, until OP_PIVOT. */
+static int step_root(struct cell_context *c, const struct plan_step *s) {
+        if (s->op == OP_ROOT_TMPFS)
+                c->root = make_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
+        else if (s->op == OP_ROOT_BIND)
+                c->root = clone_host(c, s->text[0], 0, -EBADF);
+        else
+                c->root = make_overlay(c, s->text[0], -EBADF, s->number[0], s->number[1], 0, true);
+        if (c->root < 0)
+                return c->root;
+        return kernel_move_mount(c->root, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* /proc, read-only. A second, writable mount of the same instance is kept for OP_NO_NESTING and never attached. */
+static int step_proc(struct cell_context *c, const struct plan_step *s) {
+        struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY};
+        _cleanup_fd_ int fs = kernel_fsopen("proc"), mount = -EBADF;
+        if (fs < 0)
+                return fs;
+        int r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+        if (r < 0)
+                return r;
+        mount = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        if (mount < 0)
+                return mount;
+        r = attach(c, mount, s->text[0], true);
+        if (r < 0)
+                return r;
+        c->proc = kernel_open_tree(mount, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        if (c->proc < 0)
+                return c->proc;
+        return kernel_mount_setattr(mount, "", AT_EMPTY_PATH, &readonly);
+}
+
+static int step_devpts(struct cell_context *c, const struct plan_step *s) {
+        _cleanup_fd_ int fs = kernel_fsopen("devpts");
+        if (fs < 0)
+                return fs;
+        int r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "ptmxmode", "0666", 0);
+        if (r == 0)
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0600", 0);
+        if (r == 0)
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "max", "64", 0);
+        if (r == 0)
+                r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+        if (r < 0)
+                return r;
+        _cleanup_fd_ int mount = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        return mount < 0 ? mount : attach(c, mount, s->text[0], true);
+}
+
+/* Covers a file with the null device and a directory with an empty one. */
+static int step_mask(struct cell_context *c, const struct plan_step *s) {
+        struct stat st;
+        _cleanup_fd_ int point = open_inside(c, s->text[0]), cover = -EBADF;
+
+        if (point == -ENOENT && s->op == OP_HIDE) {
+                point = mount_point(c, s->text[0], true);
+                if (point == -EROFS || point == -EACCES)
+                        return 0; /* not there, and nobody can make it */
+        }
+        if (point < 0)
+                return point == -ENOENT ? 0 : point;
+        if (fstat(point, &st) < 0)
+                return -errno;
+        if (S_ISDIR(st.st_mode))
+                cover = make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+        else
+                cover = clone_host(c, "/dev/null", STEP_DEVICE | STEP_NOEXEC, -EBADF);
+        if (cover < 0)
+                return cover;
+        return kernel_move_mount(cover, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+static int step_file(struct cell_context *c, const struct plan_step *s) {
+        const char *name;
+        _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
+        if (parent < 0)
+                return parent;
+        _cleanup_fd_ int fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return errno == EEXIST && (s->flags & STEP_OPTIONAL) ? 0 : -errno;
+        return fd_write_full(fd, s->blob, s->blob_size);
+}
+
+static int step_link(struct cell_context *c, const struct plan_step *s) {
+        const char *name;
+        _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
+        if (parent < 0)
+                return parent;
+        if (symlinkat(s->text[1], parent, name) < 0 && !(errno == EEXIST && (s->flags & STEP_OPTIONAL)))
+                return -errno;
+        return 0;
+}
+
+static int step_dir(struct cell_context *c, const struct plan_step *s) {
+        const char *name;
+        _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
+        if (parent < 0)
+                return parent;
+        if (mkdirat(parent, name, (mode_t)s->number[0]) < 0 && errno != EEXIST)
+                return -errno;
+        return 0;
+}
+
+int tree_step(struct cell_context *c, const struct plan_step *s) {
+        switch ((int)s->op) {
+        case OP_HOSTNAME:
+                return sethostname(s->text[0], strlen(s->text[0])) < 0 ? -errno : 0;
+        case OP_ROOT_TMPFS:
+        case OP_ROOT_BIND:
+        case OP_ROOT_OVERLAY:
+                return step_root(c, s);
+        case OP_DIR:
+                return step_dir(c, s);
+        case OP_LINK:
+                return step_link(c, s);
+        case OP_FILE:
+                return step_file(c, s);
+        case OP_LIKE_HOST:
+                return step_like_host(c, s);
+        case OP_BIND:
+                return step_bind(c, s);
+        case OP_TMPFS:
+                return step_tmpfs(c, s);
+        case OP_OVERLAY:
+                return step_overlay(c, s);
+        case OP_PROC:
+                return step_proc(c, s);
+        case OP_DEVPTS:
+                return step_devpts(c, s);
+        case OP_PROGRAM:
+                return step_program(c, s);
+        case OP_MASK:
+        case OP_HIDE:
+                return step_mask(c, s);
+        default:
+                return -EINVAL;
+        }
+}

@@ -1,0 +1,140 @@
+/* Landlock's denials from the kernel's audit stream: which path, which right, seen from outside. Needs root, a kernel
+ * with Landlock ABI 7, and auditing switched on; without one of them there is no source, and the record says so.
+ *
+ * Records are text. AUDIT_LANDLOCK_DOMAIN ties a domain to the pid that made it; AUDIT_LANDLOCK_ACCESS names the
+ * domain, what was blocked and on what. Paths are chosen by the sandbox: they are copied as data and escaped when
+ * shown. */
+#include <linux/audit.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cell/kernel.h"
+#include "cli/run.h"
+
+#define RECORD_ACCESS 1423
+#define RECORD_DOMAIN 1424
+#define GROUP_READLOG 1
+
+/* Asks whether auditing is on. The answer is in the same socket; nothing is waited for longer than a moment. */
+static bool audit_is_on(int fd) {
+        struct {
+                struct nlmsghdr header;
+                char room[512];
+        } message = {.header = {.nlmsg_len = NLMSG_LENGTH(0), .nlmsg_type = AUDIT_GET, .nlmsg_flags = NLM_F_REQUEST}};
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+
+        if (send(fd, &message, message.header.nlmsg_len, 0) < 0)
+                return false;
+        for (int i = 0; i < 4 && poll(&p, 1, 20) == 1; i++) {
+                ssize_t n = recv(fd, &message, sizeof message, MSG_DONTWAIT);
+                struct audit_status status = {0};
+
+                if (n < (ssize_t)NLMSG_LENGTH(sizeof status.mask + sizeof status.enabled) ||
+                    message.header.nlmsg_type != AUDIT_GET)
+                        continue;
+                memcpy(&status, NLMSG_DATA(&message.header), MIN((size_t)n - NLMSG_HDRLEN, sizeof status));
+                return status.enabled != 0;
+        }
+        return false;
+}
+
+int audit_open(void) {
+        struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1U << (GROUP_READLOG - 1)};
+
+        if (geteuid() != 0 || kernel_landlock_abi() < 7)
+                return -EOPNOTSUPP;
+        _cleanup_fd_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_AUDIT);
+        if (fd < 0)
+                return -errno;
+        if (!audit_is_on(fd))
+                return -EOPNOTSUPP;
+        if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+/* The value after " key=", up to the next space, quotes removed. */
+static bool field(const char *text, const char *key, char *ret, size_t size) {
+        size_t n = strlen(key);
+
+        for (const char *p = text; (p = strstr(p, key)); p += n) {
+                if ((p != text && p[-1] != ' ') || p[n] != '=')
+                        continue;
+                p += n + 1;
+                bool quoted = *p == '"';
+                if (quoted)
+                        p++;
+                size_t length = strcspn(p, quoted ? "\"" : " ");
+                if (length >= size)
+                        length = size - 1;
+                memcpy(ret, p, length);
+                ret[length] = '\0';
+                return true;
+        }
+        return false;
+}
+
+static void take_access(const char *text, struct run_outcome *o) {
+        char blockers[96], path[160] = "";
+        struct run_denial d = {.count = 1};
+
+        if (!field(text, "blockers", blockers, sizeof blockers))
+                return;
+        bool exec = strstr(blockers, "fs.execute") != NULL;
+        if (!field(text, "path", path, sizeof path))
+                (void)snprintf(path, sizeof path, "(no path)");
+        (void)snprintf(d.what, sizeof d.what, "%.24s %.160s", exec ? "exec" : blockers, path);
+        (void)snprintf(d.rule, sizeof d.rule, "%s",
+                       exec                          ? "tools.exec"
+                       : strstr(blockers, "fs.read") ? "files.read"
+                                                     : "files.write");
+        (void)snprintf(d.source, sizeof d.source, "landlock audit");
+        (void)snprintf(d.text, sizeof d.text, "%s of '%s' was refused (%s)", exec ? "execution" : "use", path,
+                       blockers);
+        (void)snprintf(d.remedy, sizeof d.remedy, "add the path to %s in the profile", d.rule);
+        outcome_deny(o, &d);
+}
+
+static void take(const char *text, unsigned type, pid_t pid, struct run_outcome *o) {
+        static char domain[32]; /* of this run; one per process */
+        char value[32], own[16];
+
+        if (type == RECORD_DOMAIN && domain[0] == '\0') {
+                (void)snprintf(own, sizeof own, "%d", pid);
+                if (field(text, "pid", value, sizeof value) && str_eq(value, own))
+                        (void)field(text, "domain", domain, sizeof domain);
+        }
+        static char waiting[16][512]; /* the domain's own record follows its first denial */
+        static size_t waiting_count;
+        if (type == RECORD_ACCESS) {
+                if (!field(text, "domain", value, sizeof value))
+                        return;
+                if (domain[0] && str_eq(value, domain))
+                        take_access(text, o);
+                else if (!domain[0] && waiting_count < ELEMENTSOF(waiting))
+                        (void)snprintf(waiting[waiting_count++], sizeof waiting[0], "%.511s", text);
+        }
+        if (domain[0])
+                for (; waiting_count > 0; waiting_count--)
+                        if (field(waiting[waiting_count - 1], "domain", value, sizeof value) && str_eq(value, domain))
+                                take_access(waiting[waiting_count - 1], o);
+}
+
+void audit_read(int fd, pid_t pid, struct run_outcome *o) {
+        static char buffer[9000];
+
+        o->audit = true;
+        for (int i = 0; i < 256; i++) {
+                ssize_t n = recv(fd, buffer, sizeof buffer - 1, MSG_DONTWAIT);
+                struct nlmsghdr header;
+
+                if (n < (ssize_t)sizeof header)
+                        return;
+                memcpy(&header, buffer, sizeof header);
+                buffer[n] = '\0';
+                take(buffer + NLMSG_HDRLEN, header.nlmsg_type, pid, o);
+        }
+}

@@ -1,0 +1,150 @@
+/* After a run on a copy-on-write view: show what changed, and apply, keep or discard it as the caller said or says now.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/run.h"
+#include "disk/apply.h"
+#include "disk/show.h"
+#include "disk/tar.h"
+
+/* One character from the terminal; anything but y is no. */
+static char ask(const char *question) {
+        char line[16];
+
+        (void)fprintf(stderr, "%s ", question);
+        (void)fflush(stderr);
+        if (!fgets(line, sizeof line, stdin))
+                return 'd';
+        return line[0];
+}
+
+static bool ask_risky(void *data, const struct diff_entry *e) {
+        char path[512], question[1200];
+
+        (void)data;
+        text_escape(path, sizeof path, e->path);
+        (void)snprintf(question, sizeof question, "  %s: %s. Apply this one? [y/N]", path, e->risk);
+        return ask(question) == 'y';
+}
+
+static int show(const struct diff *d, struct err *err) {
+        _cleanup_buf_ struct buf out = {.max = 64 << 20};
+
+        int result = show_text(d, false, &out);
+        if (result < 0 || !buf_ok(&out))
+                return err_set(err, result < 0 ? result : ERR_LIMIT, "could not list the changes");
+        (void)fputs(out.data ? out.data : "", stderr);
+        return 0;
+}
+
+static int keep(struct run *r, const struct diff *d, const char *file, struct err *err) {
+        _cleanup_fd_ int out = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (out < 0)
+                return err_set(err, -errno, "cannot make '%s' for the changes", file);
+        int result = tar_write(d, r->upper, out, err);
+        if (result == 0 && fsync(out) < 0)
+                result = err_set(err, -errno, "cannot write '%s'", file);
+        if (result < 0)
+                (void)unlink(file);
+        else if (!r->options.quiet)
+                (void)fprintf(stderr, "stockade: the changes are in '%s'\n", file);
+        return result;
+}
+
+static int apply(struct run *r, const struct diff *d, bool interactive, struct err *err) {
+        struct apply_options o = {.root = r->limits.overlay,
+                                  .risky = r->options.changes_risky ? APPLY_RISKY_ALL
+                                           : interactive            ? APPLY_RISKY_ASK
+                                                                    : APPLY_RISKY_NONE,
+                                  .ask = ask_risky};
+        struct apply_decision v = {0};
+        _cleanup_fd_ int state = paths_state_dir("apply", false, err);
+        if (state < 0)
+                return state;
+        struct apply_recovery earlier;
+        int result = apply_recover(state, &earlier, err);
+        if (result < 0)
+                return err_prefix(err, result, "an earlier apply could not be finished");
+        result = apply_check(d, r->lower, &o, &v, err);
+        if (result < 0)
+                return result;
+        size_t left_out = 0;
+        for (size_t i = 0; i < v.count; i++)
+                if (v.verdict[i] != APPLY_YES) {
+                        char path[512];
+                        text_escape(path, sizeof path, d->entry[i].path);
+                        (void)fprintf(stderr, "stockade: not applied: %s: %s\n", path, apply_reason(v.verdict[i]));
+                        left_out++;
+                }
+        result = apply_run(d, &v, r->upper, r->lower, state, &o, err);
+        size_t refused = v.refused;
+        if (result == 0 && !r->options.quiet)
+                (void)fprintf(stderr, "stockade: %zu of %zu changes applied to '%s'\n", v.chosen, d->count,
+                              r->limits.overlay);
+        apply_decision_free(&v);
+        if (result == 0 && left_out > 0 && !interactive) {
+                (void)err_set(err, ERR_REFUSED, "%zu changes were not applied to '%s'", left_out, r->limits.overlay);
+                return err_hint(
+                        err, "%s",
+                        refused ? "they changed outside, or are devices or set-id files: run again, or use --keep FILE"
+                                : "the host's own tools would execute them: read them, then use --apply-risky");
+        }
+        return result;
+}
+
+static int settle(struct run *r, const struct diff *d, struct err *err) {
+        switch (r->options.changes) {
+        case CHANGES_DISCARD:
+                return 0;
+        case CHANGES_KEEP:
+                return keep(r, d, r->options.keep, err);
+        case CHANGES_APPLY:
+                return apply(r, d, false, err);
+        case CHANGES_ASK:
+        default:
+                break;
+        }
+        for (;;) {
+                switch (ask("Apply these changes? [y]es, [n]o: throw them away, [k]eep them in a file:")) {
+                case 'y':
+                        return apply(r, d, true, err);
+                case 'k': {
+                        char name[64];
+                        (void)snprintf(name, sizeof name, "stockade-%s.tar", r->id);
+                        return keep(r, d, name, err);
+                }
+                case 'n':
+                case 'd':
+                        return 0;
+                default:
+                        break;
+                }
+        }
+}
+
+int changes_settle(struct run *r, struct err *err) {
+        struct diff_options o = {.userxattr = r->cell.rootless, .start = r->start};
+        struct diff d = {0};
+
+        if (r->upper < 0 || r->lower < 0)
+                return err_set(err, ERR_CORRUPT, "the changes to '%s' were not handed over", r->limits.overlay);
+        int result = diff_compute(r->upper, r->lower, &o, &d, err);
+        if (result < 0)
+                return result;
+        if (d.count == 0) {
+                if (!r->options.quiet && r->options.changes == CHANGES_ASK)
+                        (void)fprintf(stderr, "stockade: no changes to '%s'\n", r->limits.overlay);
+                if (r->options.changes == CHANGES_KEEP)
+                        result = keep(r, &d, r->options.keep, err);
+        } else {
+                if (!r->options.quiet && !r->options.json)
+                        result = show(&d, err);
+                if (result == 0)
+                        result = settle(r, &d, err);
+        }
+        diff_free(&d);
+        return result;
+}

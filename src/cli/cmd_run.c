@@ -1,0 +1,105 @@
+/* `stockade run`: one command in a sandbox, and nothing left behind. */
+#include <stdio.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "cli/cmd.h"
+#include "cli/run.h"
+
+static int print_plan(const struct run *r) {
+        _cleanup_buf_ struct buf out = {0};
+        struct plan_walk walk = {0};
+        struct plan_step s;
+        char hash[HASH_TEXT_SIZE];
+
+        hash_text(r->plan.policy_hash, hash);
+        if (r->options.json) {
+                struct json j = {.out = &out};
+                json_open(&j, NULL, '{');
+                json_str(&j, "policy_hash", hash);
+                json_open(&j, "steps", '[');
+                while (plan_next(&r->plan, &walk, &s)) {
+                        json_open(&j, NULL, '{');
+                        json_str(&j, "op", plan_op_name(s.op));
+                        for (size_t i = 0; i < ELEMENTSOF(s.text) && s.text[i]; i++)
+                                json_str(&j, i ? "to" : "text", s.text[i]);
+                        json_open(&j, "numbers", '[');
+                        for (size_t i = 0; i < ELEMENTSOF(s.number); i++)
+                                json_u64(&j, NULL, s.number[i]);
+                        json_close(&j, ']');
+                        json_u64(&j, "flags", s.flags);
+                        json_close(&j, '}');
+                }
+                json_close(&j, ']');
+                json_close(&j, '}');
+                buf_str(&out, "\n");
+        } else {
+                buf_printf(&out, "policy %s\n", hash);
+                while (plan_next(&r->plan, &walk, &s))
+                        plan_print_step(&s, &out);
+        }
+        if (!buf_ok(&out) || fputs(out.data, stdout) < 0 || fflush(stdout) != 0)
+                return EXIT_FAILED;
+        return 0;
+}
+
+/* A run that came to its end. */
+static void settle(struct run *r, struct err *err) {
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        r->outcome.end_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+        (void)cgroup_usage(&r->cgroup, &r->outcome.usage);
+        outcome_judge(r);
+        if (r->outcome.exec_error && !r->options.json) {
+                (void)err_set(err, r->outcome.exec_error, "cannot execute '%s' in the sandbox", r->options.argv[0]);
+                err_print(err);
+        }
+        record_tell(r);
+        if (r->limits.overlay && changes_settle(r, err) < 0) {
+                err_print(err);
+                r->outcome.status = EXIT_FAILED;
+        }
+        if (record_write(r, err) < 0) {
+                err_print(err);
+                r->outcome.status = EXIT_FAILED;
+        }
+}
+
+int cmd_run(int argc, char **argv) {
+        static struct run r = {.cgroup = CGROUP_INIT,
+                               .cell = {.user_ns = -EBADF, .stdio = {-EBADF, -EBADF, -EBADF}, .report = -EBADF},
+                               .pidfd = -EBADF,
+                               .report = -EBADF,
+                               .id_lock = -EBADF,
+                               .keeper = -EBADF,
+                               .audit = -EBADF,
+                               .from = {-EBADF, -EBADF, -EBADF},
+                               .to_stdin = -EBADF,
+                               .master = -EBADF,
+                               .upper = -EBADF,
+                               .lower = -EBADF};
+        struct err err = {0};
+
+        int result = options_parse(argc, argv, &r.options, &err);
+        if (result == 1)
+                return 0;
+        if (result == 0)
+                result = plan_cache_get(&r, &err);
+        if (result == 0 && r.options.plan)
+                return print_plan(&r);
+        if (result == 0)
+                result = start_run(&r, &err);
+        if (result == 0)
+                result = loop_run(&r, &err);
+        if (result == 0)
+                settle(&r, &err);
+        else {
+                relay_terminal_restore(&r);
+                if (err.text[0])
+                        err_print(&err);
+                r.outcome.status = EXIT_FAILED;
+        }
+        start_cleanup(&r);
+        return r.outcome.status;
+}

@@ -1,0 +1,272 @@
+/* From the start of the cell to its end: streams, signals, reports, and the limits that are watched from outside. One
+ * thread, one poll; nothing here blocks on the sandbox. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cell/kernel.h"
+#include "cli/relay.h"
+
+struct loop {
+        struct run *run;
+        struct flow flows[3]; /* input, output, errors */
+        int signals;
+        uint64_t start_us, deadline_us, sample_us, sample_step_us;
+        bool dead;      /* PID 1 of the sandbox is gone */
+        bool failed;    /* a step of the plan failed */
+        bool exit_seen; /* the guest said how the command ended */
+        struct report failure;
+};
+
+static uint64_t now_us(void) {
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void kill_all(struct run *r, enum run_reason reason) {
+        if (r->outcome.reason == REASON_EXITED)
+                r->outcome.reason = reason;
+        if (cgroup_kill(&r->cgroup) < 0)
+                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL);
+}
+
+static void connect_flow(struct flow *f, int in, int out, bool owns_out) {
+        struct stat st;
+
+        *f = (struct flow){.in = in, .out = out, .owns_out = owns_out};
+        f->regular_out = fstat(out, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static void copy_size(struct run *r) {
+        struct winsize size;
+
+        if (r->master >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+                (void)ioctl(r->master, TIOCSWINSZ, &size);
+}
+
+static void go_raw(struct run *r) {
+        struct termios raw = r->terminal;
+
+        if (!isatty(STDIN_FILENO))
+                return;
+        cfmakeraw(&raw);
+        if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0)
+                r->raw = true;
+}
+
+static void take_tree(struct loop *l, const struct report *m, int *fds, size_t count) {
+        struct run *r = l->run;
+        size_t n = 0;
+
+        if ((m->fds & 1) && n < count) {
+                r->master = fds[n++];
+                (void)fcntl(r->master, F_SETFL, O_RDWR | O_NONBLOCK);
+                copy_size(r);
+                go_raw(r);
+                connect_flow(&l->flows[0], STDIN_FILENO, r->master, false);
+                connect_flow(&l->flows[1], r->master, STDOUT_FILENO, false);
+                if (r->limits.output != UINT64_MAX)
+                        l->flows[1].count = &r->outcome.output_bytes;
+        }
+        if ((m->fds & 2) && n < count)
+                r->upper = fds[n++];
+        while (n < count && r->watched_count < CELL_WATCH_MAX)
+                r->watched[r->watched_count++] = fds[n++];
+        while (n < count)
+                (void)close(fds[n++]);
+}
+
+static void take_reports(struct loop *l) {
+        struct run *r = l->run;
+        struct report m;
+        int fds[CELL_REPORT_FDS];
+        size_t count;
+
+        for (;;) {
+                int result = cell_receive(r->report, &m, fds, &count);
+                if (result == -EAGAIN)
+                        return;
+                if (result <= 0) {
+                        fd_close(&r->report);
+                        return;
+                }
+                switch (m.kind) {
+                case REPORT_STEP_FAILED:
+                        if (!l->exit_seen && r->watched_count == 0) {
+                                l->failed = true;
+                                l->failure = m;
+                        }
+                        break;
+                case REPORT_TREE:
+                        take_tree(l, &m, fds, count);
+                        break;
+                case REPORT_EXEC_FAILED:
+                        r->outcome.exec_error = m.error < 0 ? m.error : -EIO;
+                        break;
+                case REPORT_EXITED:
+                        l->exit_seen = true;
+                        r->outcome.have_wait_status = true;
+                        r->outcome.wait_status = (int)m.status;
+                        break;
+                default:
+                        break; /* not a word that we know; the sender is not trusted */
+                }
+        }
+}
+
+static void take_signals(struct loop *l) {
+        struct signalfd_siginfo info;
+
+        while (read(l->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+                int n = (int)info.ssi_signo;
+
+                if (n == SIGCHLD)
+                        continue;
+                if (n == SIGWINCH) {
+                        copy_size(l->run);
+                        continue;
+                }
+                (void)kernel_pidfd_send_signal(l->run->pidfd, n);
+        }
+}
+
+/* Places that are full, and processor time: the kernel tells nobody, so we look, seldom and ever more seldom. */
+static void sample(struct loop *l, uint64_t now) {
+        struct run *r = l->run;
+        uint64_t used;
+
+        for (size_t i = 0; i < r->watched_count; i++) {
+                struct statfs s;
+                if (fstatfs(r->watched[i], &s) == 0 && s.f_blocks > 0 && (s.f_bavail == 0 || s.f_ffree == 0))
+                        r->outcome.place_full[i] = true;
+        }
+        l->sample_step_us = MIN(l->sample_step_us * 2, (uint64_t)1000000);
+        l->sample_us = now + l->sample_step_us;
+        if (r->limits.cpu_time != UINT64_MAX && cgroup_cpu_usage(&r->cgroup, &used) == 0) {
+                uint64_t budget = r->limits.cpu_time * 1000;
+                uint64_t cpus = r->limits.cpus != UINT64_MAX ? MAX(r->limits.cpus, (uint64_t)1)
+                                                             : 1000 * (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+
+                if (used >= budget)
+                        kill_all(r, REASON_BUDGET);
+                else /* not before it can be used up */
+                        l->sample_us = MIN(l->sample_us, now + MAX((budget - used) * 1000 / cpus, (uint64_t)1000));
+        }
+}
+
+static int poll_timeout(const struct loop *l, uint64_t now) {
+        uint64_t next = MIN(l->deadline_us, l->sample_us);
+
+        if (l->dead)
+                return 50;
+        if (next <= now)
+                return 0;
+        return (int)MIN((next - now + 999) / 1000, (uint64_t)60000);
+}
+
+static bool finished(const struct loop *l) {
+        return l->dead && flow_idle(&l->flows[1]) && flow_idle(&l->flows[2]);
+}
+
+static void one_turn(struct loop *l) {
+        struct run *r = l->run;
+        struct pollfd p[8];
+        size_t n = 0, first[3], took[3];
+
+        p[n++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
+        p[n++] = (struct pollfd){.fd = l->dead ? -1 : r->pidfd, .events = POLLIN};
+        p[n++] = (struct pollfd){.fd = r->report, .events = POLLIN};
+        p[n++] = (struct pollfd){.fd = r->audit, .events = POLLIN};
+        for (size_t i = 0; i < 3; i++) {
+                first[i] = n;
+                n += took[i] = l->dead && i == 0 ? 0 : flow_poll(&l->flows[i], p + n);
+        }
+        uint64_t now = now_us();
+        if (poll(p, n, poll_timeout(l, now)) < 0)
+                return;
+        now = now_us();
+        if (p[0].revents)
+                take_signals(l);
+        if (p[2].revents)
+                take_reports(l);
+        if (p[3].revents)
+                audit_read(r->audit, r->pid, &r->outcome);
+        for (size_t i = 0; i < 3; i++) {
+                uint64_t left = r->limits.output - MIN(r->outcome.output_bytes, r->limits.output);
+
+                if (flow_move(&l->flows[i], p + first[i], took[i], left) > 0) {
+                        r->outcome.output_cut = true;
+                        kill_all(r, REASON_OUTPUT);
+                }
+        }
+        if (p[1].revents && !l->dead) {
+                l->dead = true;
+                if (r->report >= 0)
+                        take_reports(l);
+                if (r->master >= 0) { /* what is still in the terminal's buffer is read; EIO or EAGAIN ends it */
+                        (void)fcntl(r->master, F_SETFL, O_RDWR | O_NONBLOCK);
+                }
+        }
+        if (!l->dead && now >= l->deadline_us)
+                kill_all(r, REASON_TIMEOUT);
+        if (!l->dead && now >= l->sample_us)
+                sample(l, now);
+}
+
+static int open_signals(void) {
+        static const int numbers[] = {SIGINT,   SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
+                                      SIGWINCH, SIGCHLD, SIGALRM, SIGCONT, SIGTSTP, SIGPIPE};
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        for (size_t i = 0; i < ELEMENTSOF(numbers); i++)
+                (void)sigaddset(&set, numbers[i]);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return -errno;
+        (void)sigdelset(&set, SIGPIPE);
+        int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return fd < 0 ? -errno : fd;
+}
+
+int loop_run(struct run *r, struct err *err) {
+        static struct loop l; /* its buffers are too large for the stack and cost nothing until they are used */
+
+        l = (struct loop){.run = r, .deadline_us = UINT64_MAX, .sample_step_us = 50000};
+        l.signals = open_signals();
+        if (l.signals < 0)
+                return err_set(err, l.signals, "could not receive signals");
+        connect_flow(&l.flows[0], r->to_stdin >= 0 ? STDIN_FILENO : -EBADF, r->to_stdin, true);
+        for (int i = 1; i < 3; i++) {
+                connect_flow(&l.flows[i], r->from[i], i, false);
+                if (r->limits.output != UINT64_MAX)
+                        l.flows[i].count = &r->outcome.output_bytes;
+        }
+        l.start_us = now_us();
+        l.sample_us = l.start_us + l.sample_step_us;
+        if (r->limits.wall != UINT64_MAX && r->limits.wall < UINT64_MAX / 2000)
+                l.deadline_us = l.start_us + r->limits.wall * 1000;
+        r->audit = audit_open();
+
+        while (!finished(&l))
+                one_turn(&l);
+
+        sample(&l, now_us());
+        int status = 0;
+        while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        r->pid = 0;
+        r->outcome.wall_us = now_us() - l.start_us;
+        if (r->audit >= 0)
+                audit_read(r->audit, r->pid, &r->outcome);
+        relay_terminal_restore(r);
+        if (l.failed)
+                return cell_explain(&r->plan, &l.failure, err);
+        return 0;
+}

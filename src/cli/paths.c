@@ -1,0 +1,100 @@
+/* Where our own programs and folders are. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/run.h"
+
+/* Beside this program in a build folder, else where it was installed. */
+int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
+        static const char *const places[] = {"", "/../guest"};
+        char self[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+        if (n < 0)
+                return err_set(err, -errno, "cannot read /proc/self/exe");
+        self[n] = '\0';
+        char *slash = strrchr(self, '/');
+        if (slash)
+                *slash = '\0';
+        for (size_t i = 0; i < ELEMENTSOF(places); i++) {
+                char path[PATH_MAX + 64], *real;
+
+                (void)snprintf(path, sizeof path, "%s%s/%s", self, places[i], name);
+                if (access(path, X_OK) == 0 && (real = realpath(path, NULL))) {
+                        int length = snprintf(ret, size, "%s", real);
+                        free(real);
+                        return length > 0 && (size_t)length < size
+                                       ? 0
+                                       : err_set(err, -ENAMETOOLONG, "cannot use '%s'", path);
+                }
+        }
+        int length = snprintf(ret, size, "%s/%s", STOCKADE_LIBEXECDIR, name);
+        if (length > 0 && (size_t)length < size && access(ret, X_OK) == 0)
+                return 0;
+        (void)err_set(err, -ENOENT, "cannot find our program '%s' beside this one or in " STOCKADE_LIBEXECDIR, name);
+        return err_hint(err, "reinstall Stockade, or run it from its build folder");
+}
+
+/* mkdir -p below dir, every part 0700 and ours. Returns a descriptor of the last. */
+static int make_dirs(int dir, char *path) {
+        for (char *part = path; part && *part;) {
+                char *slash = strchr(part, '/');
+
+                if (slash)
+                        *slash = '\0';
+                if (mkdirat(dir, part, 0700) < 0 && errno != EEXIST) {
+                        int r = -errno;
+                        (void)close(dir);
+                        return r;
+                }
+                int next = openat(dir, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                int r = -errno;
+                (void)close(dir);
+                if (next < 0)
+                        return r;
+                dir = next;
+                part = slash ? slash + 1 : NULL;
+        }
+        struct stat st;
+        if (fstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) {
+                (void)close(dir);
+                return -EPERM;
+        }
+        return dir;
+}
+
+int paths_state_dir(const char *name, bool cache, struct err *err) {
+        const char *xdg = getenv(cache ? "XDG_CACHE_HOME" : "XDG_STATE_HOME"), *home = getenv("HOME");
+        char path[PATH_MAX];
+        int n;
+
+        if (geteuid() == 0)
+                n = snprintf(path, sizeof path, "/var/%s/stockade/%s", cache ? "cache" : "lib", name);
+        else if (xdg && xdg[0] == '/')
+                n = snprintf(path, sizeof path, "%s/stockade/%s", xdg, name);
+        else if (home && home[0] == '/')
+                n = snprintf(path, sizeof path, "%s/%s/stockade/%s", home, cache ? ".cache" : ".local/state", name);
+        else
+                return err_set(err, -ENOENT, "cannot tell where to keep '%s': HOME is not set", name);
+        if (n < 0 || (size_t)n >= sizeof path)
+                return err_set(err, -ENAMETOOLONG, "cannot keep '%s'", name);
+
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+        if (fd >= 0) {
+                if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 022))
+                        return fd;
+                (void)close(fd);
+                return err_set(err, -EPERM, "'%s' belongs to somebody else or others can write to it", path);
+        }
+        int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return err_set(err, -errno, "cannot open '/'");
+        char parts[PATH_MAX];
+        (void)snprintf(parts, sizeof parts, "%s", path + 1);
+        fd = make_dirs(root, parts);
+        return fd < 0 ? err_set(err, fd, "cannot make '%s'", path) : fd;
+}

@@ -1,0 +1,301 @@
+/* Finds the plan for a command line: in the cache, or by asking stockade-policy, which knows YAML and seccomp and is
+ * too large to start on every run.
+ *
+ * The key is a hash of everything that the compiler is told, of the environment that profiles are searched with, and of
+ * the compiler itself; an entry names the files it was made from with hashes of their bytes, and those that must not
+ * exist. All of it is compared at every run, so a changed profile is never served from the cache. The cache belongs to
+ * the caller alone; an entry that does not read well is made anew. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/plan_file.h"
+#include "cli/run.h"
+
+#define CACHE_ENTRIES_MAX 512
+#define SOURCE_MAX        (256 * 1024)
+
+/* The compiler's command line. Strings are borrowed or made by asprintf and live as long as the process. */
+struct arguments {
+        const char *items[8 + 5 * RUN_LIST_MAX];
+        size_t count;
+        bool failed;
+};
+
+static void push(struct arguments *a, const char *word) {
+        if (!word || a->count >= ELEMENTSOF(a->items) - 1)
+                a->failed = true;
+        else
+                a->items[a->count++] = word;
+}
+
+static void push_pair(struct arguments *a, const char *option, const char *value) {
+        push(a, option);
+        push(a, value);
+}
+
+static int make_arguments(const struct run_options *o, const char *guest, struct arguments *a, struct err *err) {
+        static char cwd[PATH_MAX];
+
+        push(a, "stockade-policy");
+        push(a, "compile");
+        push_pair(a, "--profile", o->profile);
+        push_pair(a, "--guest", guest);
+        if (geteuid() != 0)
+                push(a, "--rootless");
+        for (size_t i = 0; i < o->set_count; i++)
+                push_pair(a, "--set", o->set[i]);
+        for (size_t i = 0; i < o->share_count; i++) {
+                push(a, o->shares[i].writable ? "--rw" : "--ro");
+                push(a, o->shares[i].source);
+                push(a, o->shares[i].path);
+        }
+        if (o->workspace)
+                push_pair(a, "--workspace", o->workspace);
+        if (o->root)
+                push_pair(a, "--root", o->root);
+        if (o->cwd)
+                push_pair(a, "--cwd", o->cwd);
+        else if ((o->share_count > 0 || o->workspace) && getcwd(cwd, sizeof cwd) && cwd[0] == '/')
+                push_pair(a, "--cwd", cwd); /* only where something of the host is shared can it matter */
+        if (o->workspace && !o->cwd && !(str_starts(cwd, o->workspace)))
+                push_pair(a, "--cwd", o->workspace);
+        for (size_t i = 0; i < o->accept_count; i++)
+                push_pair(a, "--accept-missing", o->accept[i]);
+        if (a->failed)
+                return err_set(err, ERR_INPUT, "too many options");
+        a->items[a->count] = NULL;
+        return 0;
+}
+
+static int make_key(const struct arguments *a, const char *compiler, char ret[HASH_TEXT_SIZE], struct err *err) {
+        static const char *const searched[] = {"STOCKADE_PROFILES", "XDG_CONFIG_HOME", "HOME"};
+        struct stat st;
+        struct hash h;
+        uint8_t digest[HASH_SIZE];
+        char self[160];
+
+        if (stat(compiler, &st) < 0)
+                return err_set(err, -errno, "cannot stat '%s'", compiler);
+        hash_init(&h);
+        (void)snprintf(self, sizeof self, "%s %llu %llu %lld %lld.%09ld", STOCKADE_VERSION,
+                       (unsigned long long)st.st_dev, (unsigned long long)st.st_ino, (long long)st.st_size,
+                       (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+        hash_add_str(&h, self);
+        for (size_t i = 0; i < ELEMENTSOF(searched); i++)
+                hash_add_str(&h, getenv(searched[i]) ? getenv(searched[i]) : "");
+        for (size_t i = 0; i < a->count; i++)
+                hash_add_str(&h, a->items[i]);
+        if (strchr(a->items[3], '/') || strstr(a->items[3], ".yaml")) {
+                char cwd[PATH_MAX]; /* a profile by relative path */
+                hash_add_str(&h, getcwd(cwd, sizeof cwd) ? cwd : "");
+        }
+        hash_done(&h, digest);
+        hash_text(digest, ret);
+        return 0;
+}
+
+static bool source_unchanged(const char *path, bool absent, const uint8_t *expected) {
+        struct hash h;
+        uint8_t digest[HASH_SIZE];
+        char *data;
+        size_t size;
+
+        if (str_starts(path, "builtin:"))
+                return true; /* part of the compiler, which is part of the key */
+        if (absent)
+                return access(path, F_OK) < 0;
+        if (fd_read_file(AT_FDCWD, path, SOURCE_MAX, false, &data, &size, NULL) < 0)
+                return false;
+        hash_init(&h);
+        hash_add(&h, data, size);
+        hash_done(&h, digest);
+        free(data);
+        return memcmp(digest, expected, HASH_SIZE) == 0;
+}
+
+/* Reads a plan file; fresh says whether its sources were just read and need no second look. */
+static int unpack(struct run *r, const void *bytes, size_t size, bool fresh, struct err *err) {
+        struct wire w = {.start = bytes, .size = size};
+        const void *magic = wire_bytes(&w, 8);
+        size_t plan_size;
+
+        if (!magic || memcmp(magic, PLAN_FILE_MAGIC, 8) != 0)
+                return err_set(err, ERR_CORRUPT, "not a plan file");
+        uint32_t sources = wire_u32(&w);
+        if (sources > PLAN_FILE_SOURCES_MAX)
+                return err_set(err, ERR_CORRUPT, "too many sources");
+        for (uint32_t i = 0; i < sources; i++) {
+                const char *path = wire_str(&w);
+                uint16_t absent = wire_u16(&w);
+                const uint8_t *hash = wire_bytes(&w, HASH_SIZE);
+
+                if (!wire_ok(&w))
+                        return err_set(err, ERR_CORRUPT, "malformed source");
+                if (!fresh && !source_unchanged(path, absent, hash))
+                        return err_set(err, -ESTALE, "'%s' has changed", path);
+        }
+        const void *plan = wire_blob(&w, &plan_size);
+        if (!plan || !wire_end(&w))
+                return err_set(err, ERR_CORRUPT, "malformed plan file");
+        return plan_check(plan, plan_size, &r->plan, err);
+}
+
+/* The plan goes into a sealed memfd: from here on nobody changes it, not even us. */
+static int seal(struct run *r, struct err *err) {
+        _cleanup_fd_ int fd = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        size_t size = r->plan.size;
+
+        if (fd < 0)
+                return err_set(err, -errno, "could not make a memory file for the plan");
+        int w = fd_write_full(fd, r->plan.bytes, size);
+        if (w < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                return err_set(err, w < 0 ? w : -errno, "could not seal the plan");
+        void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+        if (map == MAP_FAILED)
+                return err_set(err, -errno, "could not map the plan");
+        r->plan_bytes = map;
+        return plan_check(map, size, &r->plan, err);
+}
+
+/* Runs the compiler; its own sentence on standard error is all that a person needs to see. */
+static int compile(const char *compiler, const struct arguments *a, char **ret, size_t *ret_size, struct err *err) {
+        _cleanup_free_ char *data = malloc(PLAN_FILE_MAX + 1);
+        int ends[2], status;
+
+        if (!data)
+                return err_set(err, -ENOMEM, "could not compile the profile");
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_set(err, -errno, "could not make a pipe");
+        pid_t pid = fork();
+        if (pid == 0) {
+                (void)dup2(ends[1], STDOUT_FILENO);
+                (void)execv(compiler, (char *const *)(uintptr_t)a->items);
+                _exit(127);
+        }
+        int fork_error = errno;
+        (void)close(ends[1]);
+        ssize_t n = pid > 0 ? fd_read_full(ends[0], data, PLAN_FILE_MAX + 1) : 0;
+        (void)close(ends[0]);
+        if (pid < 0)
+                return err_set(err, -fork_error, "could not start '%s'", compiler);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+                if (WIFEXITED(status) && WEXITSTATUS(status) == 125)
+                        return err_set(err, ERR_REFUSED, "%s", ""); /* it has said why */
+                return err_set(err, ERR_REFUSED, "'%s' ended with status 0x%x", compiler, status);
+        }
+        if (n <= 0 || n > PLAN_FILE_MAX)
+                return err_set(err, ERR_CORRUPT, "'%s' did not write a plan", compiler);
+        *ret = TAKE_PTR(data);
+        *ret_size = (size_t)n;
+        return 0;
+}
+
+/* Keeps an entry. A cache that cannot be written costs time, nothing else. A full one is emptied. */
+static void store(int cache, const char *key, const char *data, size_t size) {
+        unsigned entries = 0;
+        int copy = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+
+        if (d) {
+                while (readdir(d))
+                        entries++;
+                if (entries > CACHE_ENTRIES_MAX) {
+                        struct dirent *e;
+                        rewinddir(d);
+                        while ((e = readdir(d)))
+                                (void)unlinkat(cache, e->d_name, 0);
+                }
+                (void)closedir(d);
+        } else if (copy >= 0)
+                (void)close(copy);
+        (void)fd_replace_file(cache, key, 0600, data, size);
+}
+
+static void read_limits(struct run *r) {
+        struct run_limits l = {.cpus = UINT64_MAX,
+                               .memory = UINT64_MAX,
+                               .processes = UINT64_MAX,
+                               .disk_read = UINT64_MAX,
+                               .disk_write = UINT64_MAX,
+                               .output = UINT64_MAX,
+                               .wall = UINT64_MAX,
+                               .cpu_time = UINT64_MAX};
+        const struct {
+                const char *key;
+                uint64_t *value;
+        } keys[] = {{"limits.cpus", &l.cpus},
+                    {"limits.memory", &l.memory},
+                    {"limits.processes", &l.processes},
+                    {"limits.disk_read", &l.disk_read},
+                    {"limits.disk_write", &l.disk_write},
+                    {"limits.output", &l.output},
+                    {"time.run", &l.wall},
+                    {"budget.cpu", &l.cpu_time}};
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(&r->plan, &walk, &s)) {
+                if (s.op == OP_PROFILE)
+                        l.profile = s.text[0];
+                else if (s.op == OP_CWD)
+                        l.cwd = s.text[0];
+                else if (s.op == OP_USER) {
+                        l.uid = s.number[0];
+                        l.gid = s.number[1];
+                } else if (s.op == OP_OVERLAY)
+                        l.overlay = s.text[0];
+                if (s.op == OP_LIMIT)
+                        for (size_t i = 0; i < ELEMENTSOF(keys); i++)
+                                if (str_eq(keys[i].key, s.text[0]))
+                                        *keys[i].value = s.number[0];
+                if ((s.flags & STEP_WATCH) && l.watched_count < CELL_WATCH_MAX)
+                        l.watched[l.watched_count++] = s.op == OP_OVERLAY        ? s.text[1]
+                                                       : s.op == OP_ROOT_OVERLAY ? "/"
+                                                                                 : s.text[0];
+        }
+        r->limits = l;
+}
+
+int plan_cache_get(struct run *r, struct err *err) {
+        char guest[PATH_MAX], compiler[PATH_MAX], key[HASH_TEXT_SIZE];
+        struct arguments a = {0};
+        struct err ignored;
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+
+        int result = paths_helper("stockade-guest", guest, sizeof guest, err);
+        if (result == 0)
+                result = paths_helper("stockade-policy", compiler, sizeof compiler, err);
+        if (result == 0)
+                result = make_arguments(&r->options, guest, &a, err);
+        if (result == 0)
+                result = make_key(&a, compiler, key, err);
+        if (result < 0)
+                return result;
+
+        _cleanup_fd_ int cache = paths_state_dir("plans", true, &ignored);
+        if (cache < 0 || fd_read_file(cache, key, PLAN_FILE_MAX, true, &data, &size, &ignored) < 0 ||
+            unpack(r, data, size, false, &ignored) < 0) {
+                free(TAKE_PTR(data));
+                result = compile(compiler, &a, &data, &size, err);
+                if (result < 0)
+                        return result;
+                result = unpack(r, data, size, true, err);
+                if (result < 0)
+                        return result;
+                if (cache >= 0)
+                        store(cache, key, data, size);
+        }
+        result = seal(r, err);
+        if (result == 0)
+                read_limits(r);
+        return result;
+}

@@ -1,0 +1,168 @@
+/* What is left of a run: one JSON object for programs, a few lines for people. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/run.h"
+
+static void put_time(struct json *j, const char *key, uint64_t ms) {
+        time_t seconds = (time_t)(ms / 1000);
+        struct tm t;
+        char text[64], day[32];
+
+        (void)gmtime_r(&seconds, &t);
+        (void)strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &t);
+        (void)snprintf(text, sizeof text, "%s.%03uZ", day, (unsigned)(ms % 1000));
+        json_str(j, key, text);
+}
+
+static void put_number(struct json *j, const char *key, uint64_t value) {
+        if (value == CGROUP_UNSET)
+                json_null(j, key);
+        else
+                json_u64(j, key, value);
+}
+
+static void put_usage(struct json *j, const struct run_outcome *o) {
+        json_open(j, "usage", '{');
+        json_u64(j, "wall_us", o->wall_us);
+        put_number(j, "cpu_us", o->usage.cpu_us);
+        put_number(j, "memory_peak", o->usage.memory_peak);
+        put_number(j, "processes_peak", o->usage.processes_peak);
+        put_number(j, "read_bytes", o->usage.read_bytes);
+        put_number(j, "write_bytes", o->usage.write_bytes);
+        put_number(j, "throttled_us", o->usage.throttled_us);
+        put_number(j, "oom_kills", o->usage.oom_kills);
+        put_number(j, "fork_refusals", o->usage.fork_refusals);
+        json_u64(j, "output_bytes", o->output_bytes);
+        json_close(j, '}');
+}
+
+static void put_denials(struct json *j, const struct run_outcome *o) {
+        json_open(j, "limits_hit", '[');
+        for (size_t i = 0; i < o->denial_count; i++)
+                if (str_starts(o->denials[i].rule, "limits.") || str_starts(o->denials[i].rule, "time.") ||
+                    str_starts(o->denials[i].rule, "budget.") || str_starts(o->denials[i].what, "write "))
+                        json_str(j, NULL, o->denials[i].rule);
+        json_close(j, ']');
+        json_open(j, "denials", '[');
+        for (size_t i = 0; i < o->denial_count; i++) {
+                const struct run_denial *d = &o->denials[i];
+
+                json_open(j, NULL, '{');
+                json_str(j, "what", d->what);
+                json_str(j, "rule", d->rule);
+                json_str(j, "source", d->source);
+                json_str(j, "text", d->text);
+                json_str(j, "how_to_allow", d->remedy);
+                json_u64(j, "count", d->count);
+                json_close(j, '}');
+        }
+        json_close(j, ']');
+        /* what this run could not have seen, so that silence is not taken for peace */
+        json_open(j, "denial_sources", '{');
+        json_str(j, "limits", "cgroup");
+        json_str(j, "exec", o->audit ? "guest, landlock audit" : "guest (the command itself); none for its children");
+        json_str(j, "files", o->audit ? "landlock audit" : "none");
+        json_str(j, "network", "none: there is no network to be refused by");
+        json_close(j, '}');
+}
+
+static void put_outcome(struct json *j, const struct run_outcome *o) {
+        json_str(j, "reason", outcome_reason_name(o->reason));
+        json_i64(j, "status", o->status);
+        if (o->have_wait_status && WIFEXITED(o->wait_status))
+                json_i64(j, "exit_code", WEXITSTATUS(o->wait_status));
+        else
+                json_null(j, "exit_code");
+        if (o->have_wait_status && WIFSIGNALED(o->wait_status))
+                json_i64(j, "signal", WTERMSIG(o->wait_status));
+        else
+                json_null(j, "signal");
+        json_bool(j, "output_cut", o->output_cut);
+}
+
+static void put_missing(struct json *j, const struct run *r) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        json_open(j, "not_enforced", '[');
+        while (r->plan.bytes && plan_next(&r->plan, &walk, &s))
+                if (s.op == OP_ACCEPT) {
+                        /* a limit that was accepted as missing but could be enforced after all is enforced */
+                        bool limit = str_starts(s.text[0], "limits.") || str_starts(s.text[0], "budget.cpu");
+                        bool missing = !limit;
+                        for (size_t i = 0; i < r->cgroup.missing_count; i++)
+                                missing = missing || str_eq(r->cgroup.missing[i], s.text[0]);
+                        if (missing)
+                                json_str(j, NULL, s.text[0]);
+                }
+        json_close(j, ']');
+}
+
+static void make(const struct run *r, struct buf *out) {
+        struct json j = {.out = out};
+        char hash[HASH_TEXT_SIZE];
+
+        json_open(&j, NULL, '{');
+        json_u64(&j, "record", 1);
+        json_str(&j, "id", r->id);
+        json_open(&j, "argv", '[');
+        for (char **a = r->options.argv; a && *a; a++)
+                json_str(&j, NULL, *a);
+        json_close(&j, ']');
+        json_str(&j, "profile", r->limits.profile);
+        if (r->plan.policy_hash) {
+                hash_text(r->plan.policy_hash, hash);
+                json_str(&j, "policy_hash", hash);
+        }
+        json_str(&j, "driver", "native");
+        json_bool(&j, "rootless", r->cell.rootless);
+        put_time(&j, "start", r->outcome.start_ms);
+        put_time(&j, "end", r->outcome.end_ms);
+        put_outcome(&j, &r->outcome);
+        put_usage(&j, &r->outcome);
+        put_denials(&j, &r->outcome);
+        put_missing(&j, r);
+        json_close(&j, '}');
+        buf_str(out, "\n");
+}
+
+int record_write(struct run *r, struct err *err) {
+        _cleanup_buf_ struct buf out = {0};
+
+        if (!r->options.record && !r->options.json)
+                return 0;
+        make(r, &out);
+        if (!buf_ok(&out))
+                return err_set(err, ERR_LIMIT, "the record is too large");
+        if (r->options.json)
+                (void)fd_write_full(STDERR_FILENO, out.data, out.size);
+        if (!r->options.record)
+                return 0;
+        _cleanup_fd_ int fd = open(r->options.record, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+        if (fd < 0)
+                return err_set(err, -errno, "cannot write the record '%s'", r->options.record);
+        int result = fd_write_full(fd, out.data, out.size);
+        return result < 0 ? err_set(err, result, "cannot write the record '%s'", r->options.record) : 0;
+}
+
+void record_tell(const struct run *r) {
+        const struct run_outcome *o = &r->outcome;
+
+        if (r->options.quiet || r->options.json)
+                return;
+        for (size_t i = 0; i < o->denial_count; i++) {
+                const struct run_denial *d = &o->denials[i];
+                char text[2 * sizeof d->text];
+
+                text_escape(text, sizeof text, d->text);
+                (void)fprintf(stderr, "stockade: %s: %s", d->rule, text);
+                if (d->count > 1)
+                        (void)fprintf(stderr, " (%llu times)", (unsigned long long)d->count);
+                (void)fprintf(stderr, "\n  to allow it: %s\n", d->remedy);
+        }
+}

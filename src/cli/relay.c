@@ -1,0 +1,157 @@
+/* The caller's streams. Files and pipes go into the sandbox as they are, byte-exact and at no cost, unless output is
+ * limited; terminals, sockets and devices never do: they are more than a stream of bytes (a terminal can be typed into,
+ * a socket can carry descriptors), so a pipe or a terminal of the sandbox's own stands in for them. */
+#include "cli/relay.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+static bool is_null_device(const struct stat *st) {
+        return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 && minor(st->st_rdev) == 3;
+}
+
+static int check_stream(int fd, struct stat *st, struct err *err) {
+        if (fcntl(fd, F_GETFD) < 0) {
+                int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+                if (null < 0)
+                        return err_set(err, -errno, "descriptor %d is closed and /dev/null cannot be opened", fd);
+                if (null != fd) {
+                        (void)dup3(null, fd, 0);
+                        (void)close(null);
+                }
+        }
+        int flags = fcntl(fd, F_GETFL);
+        if (fstat(fd, st) < 0 || flags < 0)
+                return err_set(err, -errno, "cannot look at descriptor %d", fd);
+        if (S_ISDIR(st->st_mode) || (flags & O_PATH)) {
+                (void)err_set(err, ERR_INPUT, "standard stream %d is a directory", fd);
+                return err_hint(err, "it would be a way out of the sandbox: redirect it from a file or /dev/null");
+        }
+        return 0;
+}
+
+static int use_pipe(struct run *r, int fd, struct err *err) {
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_set(err, -errno, "could not make a pipe");
+        if (fd == 0) {
+                r->cell.stdio[0] = ends[0];
+                r->to_stdin = ends[1];
+                (void)fcntl(ends[1], F_SETFL, O_NONBLOCK);
+        } else {
+                r->cell.stdio[fd] = ends[1];
+                r->from[fd] = ends[0];
+                (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        }
+        return 0;
+}
+
+int relay_prepare(struct run *r, struct err *err) {
+        struct stat st[3];
+        bool tty[3];
+
+        for (int i = 0; i < 3; i++) {
+                int result = check_stream(i, &st[i], err);
+                if (result < 0)
+                        return result;
+                tty[i] = S_ISCHR(st[i].st_mode) && isatty(i);
+        }
+        r->cell.tty = r->options.tty == TTY_YES || (r->options.tty == TTY_AUTO && tty[0] && tty[1]);
+        if (r->cell.tty) {
+                if (tty[0] && tcgetattr(STDIN_FILENO, &r->terminal) < 0)
+                        return err_set(err, -errno, "cannot read the terminal's settings");
+                return 0;
+        }
+        for (int i = 0; i < 3; i++) {
+                bool plain = S_ISREG(st[i].st_mode) || S_ISFIFO(st[i].st_mode) || is_null_device(&st[i]);
+
+                r->cell.stdio[i] = i;
+                if (plain && (i == 0 || r->limits.output == UINT64_MAX))
+                        continue;
+                int result = use_pipe(r, i, err);
+                if (result < 0)
+                        return result;
+        }
+        return 0;
+}
+
+void relay_terminal_restore(struct run *r) {
+        if (r->raw)
+                (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &r->terminal);
+        r->raw = false;
+}
+
+size_t flow_poll(const struct flow *f, struct pollfd *p) {
+        if (f->start < f->end && f->out >= 0) {
+                *p = (struct pollfd){.fd = f->out, .events = POLLOUT};
+                return 1;
+        }
+        if (f->in >= 0) {
+                *p = (struct pollfd){.fd = f->in, .events = POLLIN};
+                return 1;
+        }
+        return 0;
+}
+
+static void flow_end(struct flow *f) {
+        f->in = -EBADF;
+        if (f->start == f->end && f->owns_out)
+                fd_close(&f->out);
+}
+
+/* The reader of our output is gone: so is the reader of the command's. */
+static void flow_break(struct flow *f) {
+        f->start = f->end = 0;
+        if (f->in > 2)
+                fd_close(&f->in);
+        f->in = -EBADF;
+        if (f->owns_out)
+                fd_close(&f->out);
+        f->out = -EBADF;
+}
+
+static int flow_read(struct flow *f, uint64_t left) {
+        ssize_t n = read(f->in, f->data, sizeof f->data);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        if (n <= 0) { /* a terminal whose last user left says EIO */
+                flow_end(f);
+                return 0;
+        }
+        f->start = 0;
+        f->end = (size_t)n;
+        if (!f->count)
+                return 0;
+        bool over = (uint64_t)n > left;
+        if (over)
+                f->end = (size_t)left;
+        *f->count += f->end;
+        return over;
+}
+
+int flow_move(struct flow *f, const struct pollfd *p, size_t count, uint64_t left) {
+        for (size_t i = 0; i < count; i++) {
+                if (p[i].revents == 0)
+                        continue;
+                if (p[i].events & POLLIN)
+                        return flow_read(f, left);
+                /* a ready pipe takes this much without blocking */
+                size_t n = MIN(f->end - f->start, f->regular_out ? sizeof f->data : (size_t)4096);
+                ssize_t done = write(f->out, f->data + f->start, n);
+
+                if (done < 0 && errno != EAGAIN && errno != EINTR) {
+                        flow_break(f);
+                        return 0;
+                }
+                f->start += done > 0 ? (size_t)done : 0;
+                if (f->start == f->end && f->in < 0 && f->owns_out)
+                        fd_close(&f->out);
+        }
+        return 0;
+}

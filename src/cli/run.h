@@ -1,0 +1,175 @@
+/* `stockade run`: the parts of one run and how they hand on to each other.
+ *
+ *   options → plan (cached or compiled) → keeper, cgroup, cell → loop until the end → outcome → record, denials
+ *
+ * Data goes forward only: each part fills what the next one reads. */
+#pragma once
+
+#include <signal.h>
+#include <termios.h>
+#include <time.h>
+
+#include "cell/cell.h"
+
+#define RUN_LIST_MAX 64
+
+enum run_tty {
+        TTY_AUTO, /* a terminal inside when standard input and output are terminals */
+        TTY_YES,
+        TTY_NO,
+};
+
+enum run_changes {
+        CHANGES_ASK,
+        CHANGES_APPLY,
+        CHANGES_DISCARD,
+        CHANGES_KEEP,
+};
+
+struct run_share {
+        char *source;
+        char *path;
+        bool writable;
+};
+
+struct run_options {
+        const char *profile;
+        const char *set[RUN_LIST_MAX]; /* "key=value" */
+        size_t set_count;
+        struct run_share shares[RUN_LIST_MAX];
+        size_t share_count;
+        const char *env[RUN_LIST_MAX];
+        size_t env_count;
+        const char *accept[RUN_LIST_MAX];
+        size_t accept_count;
+        char *workspace, *root, *cwd;
+        enum run_changes changes;
+        bool changes_risky; /* --apply-risky: also what the host's tools would execute */
+        const char *keep;
+        enum run_tty tty;
+        const char *record;
+        bool json, plan, quiet;
+        char **argv; /* the command */
+};
+
+/* What the plan says to whoever starts it. */
+struct run_limits {
+        const char *profile;
+        uint64_t cpus, memory, processes, disk_read, disk_write, output, wall, cpu_time;
+        const char *cwd;
+        uint64_t uid, gid;
+        const char *overlay; /* host path of the copy-on-write directory, or NULL */
+        const char *watched[CELL_WATCH_MAX];
+        size_t watched_count;
+};
+
+enum run_reason {
+        REASON_EXITED,
+        REASON_SIGNAL,
+        REASON_TIMEOUT,
+        REASON_OOM,
+        REASON_DISK_FULL,
+        REASON_OUTPUT,
+        REASON_BUDGET,
+        REASON_DENIED,
+        REASON_FAILED, /* the sandbox could not be set up */
+};
+
+#define RUN_DENIALS_MAX 32
+
+/* Something that was refused or a limit that was reached, from a source outside the sandbox. */
+struct run_denial {
+        char what[192];   /* "exec /usr/bin/git", "limits.memory" */
+        char rule[64];    /* the profile key */
+        char source[32];  /* who saw it: cgroup, landlock audit, guest, … */
+        char text[384];   /* a sentence */
+        char remedy[192]; /* how to allow it */
+        uint64_t count;
+};
+
+struct run_outcome {
+        enum run_reason reason;
+        int status; /* our exit status */
+        bool have_wait_status;
+        int wait_status;
+        int exec_error;
+        uint64_t start_ms, end_ms; /* wall clock */
+        uint64_t wall_us;
+        struct cgroup_usage usage;
+        uint64_t output_bytes;
+        bool output_cut;
+        bool place_full[CELL_WATCH_MAX];
+        struct run_denial denials[RUN_DENIALS_MAX];
+        size_t denial_count;
+        bool audit; /* Landlock's denials had a source */
+};
+
+struct run {
+        struct run_options options;
+        struct plan plan;
+        void *plan_bytes;
+        struct run_limits limits;
+        char id[33];
+        struct cgroup cgroup;
+        struct cell_context cell;
+        pid_t pid;
+        int pidfd;
+        int report;
+        int id_lock;
+        int keeper; /* our end; closing it without a word tells the keeper to clean up */
+        pid_t keeper_pid;
+        int audit;
+        /* streams: sandbox side is in cell.stdio; these are our ends, or -EBADF */
+        int from[3];
+        int to_stdin; /* write end of the command's standard input when it is relayed */
+        int master;
+        int upper, lower;
+        int watched[CELL_WATCH_MAX];
+        size_t watched_count;
+        bool raw; /* the caller's terminal is in raw mode */
+        struct termios terminal;
+        struct timespec start;
+        struct run_outcome outcome;
+};
+
+/* options.c */
+int options_parse(int argc, char **argv, struct run_options *ret, struct err *err); /* 1: --help was printed */
+void options_free(struct run_options *o);
+
+/* plan_cache.c: finds or compiles the plan; fills r->plan and r->limits. */
+int plan_cache_get(struct run *r, struct err *err);
+
+/* start.c: ids, streams, keeper, cgroup, cell. */
+int start_run(struct run *r, struct err *err);
+void start_cleanup(struct run *r); /* frees everything that a run holds; safe at any point */
+
+/* keeper.c */
+int keeper_start(struct run *r, struct err *err);
+void keeper_done(struct run *r); /* everything is gone: nothing is left to do for it */
+
+/* loop.c: until the sandbox has ended; fills outcome. */
+int loop_run(struct run *r, struct err *err);
+
+/* relay.c: terminal and streams. */
+int relay_prepare(struct run *r, struct err *err);
+void relay_terminal_restore(struct run *r);
+
+/* outcome.c: judges how it ended, makes the denials. */
+void outcome_judge(struct run *r);
+void outcome_deny(struct run_outcome *o, const struct run_denial *d);
+const char *outcome_reason_name(enum run_reason reason);
+
+/* record.c */
+int record_write(struct run *r, struct err *err);
+void record_tell(const struct run *r); /* the last lines on stderr */
+
+/* audit.c: Landlock's denials from the kernel's audit stream, as root where auditing is on. */
+int audit_open(void); /* descriptor, or -errno: no source */
+void audit_read(int fd, pid_t pid, struct run_outcome *o);
+
+/* changes.c: what to do with the copy-on-write directory. */
+int changes_settle(struct run *r, struct err *err);
+
+/* paths.c */
+int paths_helper(const char *name, char *ret, size_t size, struct err *err); /* a program of ours beside this one */
+int paths_state_dir(const char *name, bool cache, struct err *err);          /* opens, making it if needed */

@@ -1,0 +1,271 @@
+/* Starting a run: everything between a checked plan and a running cell, in the order in which it has to be undone. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cell/kernel.h"
+#include "cli/run.h"
+
+/* A name that no other run has: time would repeat, counters are shared state. */
+static int make_id(char ret[33], struct err *err) {
+        uint8_t bytes[8];
+        static const char digits[] = "0123456789abcdef";
+
+        if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+                return err_set(err, -errno, "could not get random bytes");
+        for (size_t i = 0; i < sizeof bytes; i++) {
+                ret[2 * i] = digits[bytes[i] >> 4];
+                ret[2 * i + 1] = digits[bytes[i] & 15];
+        }
+        ret[16] = '\0';
+        return 0;
+}
+
+/* Root: a range of host ids that no other running sandbox has. A lock on one byte of a file stands for it; it goes with
+ * the last process that holds the descriptor. */
+static int take_ids(struct run *r, struct err *err) {
+        uint32_t slot;
+
+        if (mkdir("/run/stockade", 0711) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "cannot make /run/stockade");
+        _cleanup_fd_ int fd = open("/run/stockade/ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+                return err_set(err, -errno, "cannot open /run/stockade/ids");
+        (void)getrandom(&slot, sizeof slot, 0);
+        for (unsigned tries = 0; tries < CELL_ID_SLOTS; tries++) {
+                slot = (slot + (tries > 0)) % CELL_ID_SLOTS;
+                struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+
+                if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+                        r->cell.id_base = CELL_ID_FIRST + slot * CELL_ID_RANGE;
+                        r->id_lock = TAKE_FD(fd);
+                        return 0;
+                }
+                if (errno != EAGAIN && errno != EACCES)
+                        return err_set(err, -errno, "cannot lock /run/stockade/ids");
+        }
+        return err_set(err, -EAGAIN, "all %u id ranges are in use", CELL_ID_SLOTS);
+}
+
+static int make_namespace(uint32_t inside, uint32_t outside, uint32_t count, uint32_t inside_gid, uint32_t outside_gid,
+                          struct err *err) {
+        char uids[48], gids[48];
+
+        (void)snprintf(uids, sizeof uids, "%u %u %u", inside, outside, count);
+        (void)snprintf(gids, sizeof gids, "%u %u %u", inside_gid, outside_gid, count);
+        return cell_user_namespace(uids, gids, err);
+}
+
+/* Root: for every owner of a writable share, a namespace that shows that owner as the user inside. */
+static int map_owners(struct run *r, struct err *err) {
+        struct cell_context *c = &r->cell;
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(&r->plan, &walk, &s)) {
+                struct stat st;
+                size_t i;
+
+                if (!(s.flags & STEP_OWNED))
+                        continue;
+                if (stat(s.text[0], &st) < 0)
+                        return err_set(err, -errno, "cannot stat '%s'", s.text[0]);
+                for (i = 0; i < c->owner_count; i++)
+                        if (c->owners[i].uid == st.st_uid && c->owners[i].gid == st.st_gid)
+                                break;
+                if (i < c->owner_count)
+                        continue;
+                if (i >= CELL_OWNER_MAX)
+                        return err_set(err, ERR_LIMIT, "writable paths have more than %d different owners",
+                                       CELL_OWNER_MAX);
+                int fd = make_namespace(st.st_uid, c->tree_uid, 1, st.st_gid, c->tree_gid, err);
+                if (fd < 0)
+                        return fd;
+                c->owners[c->owner_count++] = (struct cell_owner){st.st_uid, st.st_gid, fd};
+        }
+        return 0;
+}
+
+static int prepare_ids(struct run *r, struct err *err) {
+        struct cell_context *c = &r->cell;
+
+        c->rootless = geteuid() != 0;
+        if (c->rootless) {
+                c->host_uid = geteuid();
+                c->host_gid = getegid();
+                c->tree_uid = (uid_t)r->limits.uid;
+                c->tree_gid = (gid_t)r->limits.gid;
+                return 0;
+        }
+        int result = take_ids(r, err);
+        if (result < 0)
+                return result;
+        c->tree_uid = c->id_base + (uid_t)r->limits.uid;
+        c->tree_gid = c->id_base + (gid_t)r->limits.gid;
+        return 0;
+}
+
+/* After the keeper: helpers of namespaces must not be copied into it. */
+static int prepare_namespaces(struct run *r, struct err *err) {
+        struct cell_context *c = &r->cell;
+
+        if (c->rootless)
+                return 0;
+        c->user_ns = make_namespace(0, c->id_base, CELL_ID_RANGE, 0, c->id_base, err);
+        return c->user_ns < 0 ? c->user_ns : map_owners(r, err);
+}
+
+/* The file systems that disk limits are about: what is bound from the host. */
+static int find_devices(struct run *r, struct cgroup_limits *l, struct err *err) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        if (l->disk_read == CGROUP_UNSET && l->disk_write == CGROUP_UNSET)
+                return 0;
+        while (plan_next(&r->plan, &walk, &s)) {
+                if ((s.op != OP_BIND && s.op != OP_ROOT_OVERLAY && s.op != OP_OVERLAY) || (s.flags & STEP_DEVICE))
+                        continue;
+                _cleanup_fd_ int fd = open(s.text[0], O_PATH | O_CLOEXEC);
+                if (fd < 0)
+                        continue; /* the cell says what is missing */
+                int result = cgroup_limits_add(l, fd, s.flags & STEP_WRITE);
+                if (result < 0)
+                        return err_set(err, result, "cannot tell which disk '%s' is on", s.text[0]);
+        }
+        return 0;
+}
+
+static int make_cgroup(struct run *r, struct err *err) {
+        struct cgroup_limits l = CGROUP_LIMITS_NONE;
+
+        l.cpus = r->limits.cpus;
+        l.memory = r->limits.memory;
+        l.processes = r->limits.processes;
+        l.disk_read = r->limits.disk_read;
+        l.disk_write = r->limits.disk_write;
+        l.want_cpu_usage = true;
+        l.need_cpu_usage = r->limits.cpu_time != UINT64_MAX;
+        int result = find_devices(r, &l, err);
+        if (result < 0)
+                return result;
+        return cgroup_create(&r->cgroup, r->id, &l, r->options.accept, r->options.accept_count, err);
+}
+
+/* The environment: the plan's, then the caller's --env, later ones winning, then TERM for a terminal. */
+static int make_environment(struct run *r, char ***ret, struct err *err) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+        size_t count = 0, room = 16 + RUN_LIST_MAX;
+        _cleanup_free_ char **env = NULL;
+
+        while (plan_next(&r->plan, &walk, &s))
+                room += s.op == OP_ENV;
+        env = calloc(room, sizeof *env);
+        if (!env)
+                return err_set(err, -ENOMEM, "could not make the environment");
+        const char *term = getenv("TERM");
+        char *term_pair = NULL;
+        if (r->cell.tty && asprintf(&term_pair, "TERM=%.64s", term && term[0] ? term : "xterm") >= 0)
+                env[count++] = term_pair;
+        walk = (struct plan_walk){0};
+        while (plan_next(&r->plan, &walk, &s))
+                if (s.op == OP_ENV)
+                        env[count++] = (char *)(uintptr_t)s.text[0];
+        for (size_t i = 0; i < r->options.env_count; i++)
+                env[count++] = (char *)(uintptr_t)r->options.env[i];
+        /* one setting per name: the last */
+        for (size_t i = 0; i < count; i++)
+                for (size_t k = i + 1; k < count; k++)
+                        if (strncmp(env[i], env[k], strcspn(env[i], "=") + 1) == 0) {
+                                memmove(env + i, env + i + 1, (count - i - 1) * sizeof *env);
+                                count--;
+                                i--;
+                                break;
+                        }
+        env[count] = NULL;
+        *ret = TAKE_PTR(env);
+        return 0;
+}
+
+static int make_arguments(struct run *r, char ***ret, struct err *err) {
+        size_t n = 0;
+
+        while (r->options.argv[n])
+                n++;
+        char **argv = calloc(n + 4, sizeof *argv);
+        if (!argv)
+                return err_set(err, -ENOMEM, "could not make the argument list");
+        argv[0] = (char *)(uintptr_t) "stockade-guest";
+        argv[1] = (char *)(uintptr_t)r->limits.cwd;
+        argv[2] = (char *)(uintptr_t)(r->cell.tty ? "tty" : "-");
+        memcpy(argv + 3, r->options.argv, n * sizeof *argv);
+        *ret = argv;
+        return 0;
+}
+
+int start_run(struct run *r, struct err *err) {
+        int ends[2];
+        char **argv = NULL, **env = NULL;
+
+        int result = make_id(r->id, err);
+        if (result == 0 && r->limits.overlay) {
+                r->lower = open(r->limits.overlay, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (r->lower < 0)
+                        result = err_set(err, -errno, "cannot open '%s'", r->limits.overlay);
+        }
+        if (result == 0)
+                result = relay_prepare(r, err);
+        if (result == 0)
+                result = prepare_ids(r, err);
+        if (result == 0)
+                result = keeper_start(r, err); /* before anything that would be left behind */
+        if (result == 0)
+                result = make_cgroup(r, err);
+        if (result == 0)
+                result = prepare_namespaces(r, err);
+        if (result == 0)
+                result = make_arguments(r, &argv, err);
+        if (result == 0)
+                result = make_environment(r, &env, err);
+        if (result == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+                result = err_set(err, -errno, "could not make a socket pair");
+        if (result < 0)
+                return result;
+
+        r->report = ends[0];
+        r->cell.report = ends[1];
+        r->cell.plan = &r->plan;
+        r->cell.cgroup = &r->cgroup;
+        r->cell.argv = argv;
+        r->cell.envp = env;
+        (void)clock_gettime(CLOCK_REALTIME, &r->start);
+        r->outcome.start_ms = (uint64_t)r->start.tv_sec * 1000 + (uint64_t)r->start.tv_nsec / 1000000;
+        result = cell_start(&r->cell, &r->pid, &r->pidfd, err);
+        fd_close(&r->cell.report);
+        for (int i = 0; i < 3; i++)
+                if (r->cell.stdio[i] > 2)
+                        fd_close(&r->cell.stdio[i]);
+        fd_close(&r->cell.user_ns);
+        for (size_t i = 0; i < r->cell.owner_count; i++)
+                fd_close(&r->cell.owners[i].user_ns);
+        return result;
+}
+
+void start_cleanup(struct run *r) {
+        if (r->pid > 0) {
+                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL);
+                while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+        }
+        (void)cgroup_destroy(&r->cgroup);
+        relay_terminal_restore(r);
+        keeper_done(r);
+        if (r->plan_bytes)
+                (void)munmap(r->plan_bytes, r->plan.size);
+        options_free(&r->options);
+}

@@ -1,0 +1,226 @@
+/* The last looks at a whole policy: does it make sense, and can this build enforce it.
+ *
+ * Nothing is repaired here. What would be surprising inside the sandbox (a program that cannot be seen, a folder that
+ * is hidden and writable) is an error now. */
+#include "policy/field.h"
+#include "policy/profile.h"
+
+/* The sandbox's own trees; nothing of the host's is shown there. */
+static const char *const own_trees[] = {"/proc", "/sys", "/dev"};
+
+static int check_own_trees(const char *key, const char *path, struct err *err) {
+        for (size_t i = 0; i < ELEMENTSOF(own_trees); i++)
+                if (value_path_covers(own_trees[i], path)) {
+                        int r = err_set(err, ERR_INPUT, "%s: '%.200s': a sandbox has its own %s", key, path,
+                                        own_trees[i]);
+                        if (str_eq(own_trees[i], "/dev"))
+                                (void)err_hint(err, "list devices of the host under 'devices'");
+                        return r;
+                }
+        return 0;
+}
+
+static int check_workspace(const struct policy *p, struct err *err) {
+        const struct policy_place *w = &p->files.workspace;
+
+        if (!w->path && (w->size != POLICY_UNSET || w->inodes != POLICY_UNSET))
+                return err_set(err, ERR_INPUT, "files.workspace: it has a size and no path");
+        if (w->path && str_eq(w->path, "/"))
+                return err_set(err, ERR_INPUT, "files.workspace.path: '/' cannot be a workspace");
+        for (size_t i = 0; w->path && i < p->files.write_count; i++) {
+                const struct policy_place *place = &p->files.write[i];
+
+                if (!str_eq(place->path, w->path))
+                        continue;
+                if ((place->size != POLICY_UNSET && w->size != POLICY_UNSET && place->size != w->size) ||
+                    (place->inodes != POLICY_UNSET && w->inodes != POLICY_UNSET && place->inodes != w->inodes))
+                        return err_set(err, ERR_INPUT,
+                                       "files.write: '%.200s' is the workspace and has another size there", w->path);
+        }
+        return 0;
+}
+
+/* A hidden path must not cover what another key grants. */
+static int check_hidden(const struct policy *p, const char *key, const char *path, struct err *err) {
+        for (size_t i = 0; i < p->files.hide.count; i++)
+                if (value_path_covers(p->files.hide.items[i], path)) {
+                        int r = err_set(err, ERR_INPUT, "%s: '%.160s' is inside '%.160s', which files.hide hides", key,
+                                        path, p->files.hide.items[i]);
+                        (void)err_hint(err, "a child profile can add to files.hide and cannot take from it; list other "
+                                            "paths, or extend another profile");
+                        return r;
+                }
+        return 0;
+}
+
+static int check_paths(const struct policy *p, const struct policy_place *places, size_t count, struct err *err) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < p->files.hide.count; i++)
+                r = check_own_trees("files.hide", p->files.hide.items[i], err);
+        for (size_t i = 0; r == 0 && i < p->files.read.count; i++) {
+                r = check_own_trees("files.read", p->files.read.items[i], err);
+                if (r == 0)
+                        r = check_hidden(p, "files.read", p->files.read.items[i], err);
+        }
+        for (size_t i = 0; r == 0 && i < count; i++) {
+                r = check_own_trees("files.write", places[i].path, err);
+                if (r == 0)
+                        r = check_hidden(p, "files.write", places[i].path, err);
+        }
+        return r;
+}
+
+/* A program can only be allowed where it can be seen. */
+static int check_exec(const struct policy *p, const struct policy_place *places, size_t count, struct err *err) {
+        for (size_t i = 0; i < p->tools.exec.count; i++) {
+                const char *path = p->tools.exec.items[i];
+                bool visible = false;
+
+                int r = check_hidden(p, "tools.exec", path, err);
+                if (r < 0)
+                        return r;
+                for (size_t k = 0; k < p->files.read.count && !visible; k++)
+                        visible = value_path_covers(p->files.read.items[k], path);
+                for (size_t k = 0; k < count && !visible; k++)
+                        visible = value_path_covers(places[k].path, path);
+                /* a folder above visible ones is fine as well: it allows the programs below them */
+                for (size_t k = 0; k < p->files.read.count && !visible; k++)
+                        visible = value_path_covers(path, p->files.read.items[k]);
+                if (visible)
+                        continue;
+                r = err_set(err, ERR_INPUT, "tools.exec: '%.200s' is not below a path of files.read or files.write",
+                            path);
+                (void)err_hint(err,
+                               "list its folder under files.read; where /bin and /lib are links, write /usr/bin and "
+                               "/usr/lib");
+                return r;
+        }
+        return 0;
+}
+
+static int check_secrets(const struct policy *p, struct err *err) {
+        for (size_t i = 0; i < p->network.allow_count; i++) {
+                const char *secret = p->network.allow[i].secret;
+
+                if (secret && !policy_strings_has(&p->secrets, secret))
+                        return err_set(err, ERR_INPUT, "network.allow: the secret '%s' is not listed under 'secrets'",
+                                       secret);
+        }
+        return 0;
+}
+
+static int check_numbers(const struct policy *p, struct err *err) {
+        if (p->time.lifetime != POLICY_UNSET && p->time.run != POLICY_UNSET && p->time.run > p->time.lifetime)
+                return err_set(err, ERR_INPUT, "time.run: a command cannot run longer than time.lifetime");
+        if (p->time.lifetime != POLICY_UNSET && p->time.idle != POLICY_UNSET && p->time.idle > p->time.lifetime)
+                return err_set(err, ERR_INPUT, "time.idle: it cannot be longer than time.lifetime");
+        if (p->shm != POLICY_UNSET && p->limits.memory != POLICY_UNSET && p->shm > p->limits.memory)
+                return err_set(err, ERR_INPUT, "shm: it cannot be larger than limits.memory, which it counts toward");
+        return 0;
+}
+
+static enum policy_isolation driver_level(const char *driver) {
+        if (str_eq(driver, "gvisor"))
+                return ISOLATION_GVISOR;
+        if (str_eq(driver, "microvm") || str_eq(driver, "firecracker"))
+                return ISOLATION_MICROVM;
+        return ISOLATION_CONTAINER;
+}
+
+static int check_drivers(const struct policy *p, struct err *err) {
+        for (size_t i = 0; i < p->prefer.count; i++)
+                if (driver_level(p->prefer.items[i]) >= p->at_least)
+                        return 0;
+        if (p->prefer.count == 0)
+                return 0;
+        return err_set(err, ERR_INPUT, "isolation.prefer: none of these drivers gives isolation.at_least: %s",
+                       schema_find("isolation.at_least")->choices[p->at_least]);
+}
+
+int policy_check(const struct policy *p, struct err *err) {
+        struct policy_place places[POLICY_PLACES_MAX];
+        size_t count = policy_places(p, places);
+
+        int r = check_workspace(p, err);
+        if (r == 0)
+                r = check_paths(p, places, count, err);
+        if (r == 0)
+                r = check_exec(p, places, count, err);
+        if (r == 0)
+                r = check_secrets(p, err);
+        if (r == 0)
+                r = check_numbers(p, err);
+        if (r == 0)
+                r = check_drivers(p, err);
+        return r;
+}
+
+/* Whether the policy asks here for something that this build cannot give. */
+static bool is_missing(const struct schema_row *row, const struct policy *p) {
+        switch (row->enforce) {
+        case ENFORCE_NOW:
+                return false;
+        case ENFORCE_DRIVER:
+                return p->prefer.count > 0 && !policy_strings_has(&p->prefer, "native");
+        case ENFORCE_LATER:
+        default:
+                return field_given(row, p);
+        }
+}
+
+static int check_accepted(const char *const *accepted, size_t count, struct err *err) {
+        for (size_t i = 0; i < count; i++) {
+                const struct schema_row *row = schema_find(accepted[i]);
+
+                if (!row || row->scope != SCOPE_POLICY) {
+                        int r = err_set(err, ERR_INPUT, "cannot accept that '%.60s' is missing: there is no such key",
+                                        accepted[i]);
+                        (void)err_hint(err, "'stockade profile schema' lists the keys");
+                        return r;
+                }
+        }
+        return 0;
+}
+
+int policy_missing(const struct policy *p, struct policy_strings *ret) {
+        _cleanup_(policy_strings_free) struct policy_strings missing = {0};
+
+        for (size_t i = 0; i < schema_row_count; i++) {
+                const struct schema_row *row = &schema_rows[i];
+
+                if (row->scope == SCOPE_POLICY && is_missing(row, p) && policy_strings_add(&missing, row->key) < 0)
+                        return -ENOMEM;
+        }
+        *ret = missing;
+        missing = (struct policy_strings){0};
+        return 0;
+}
+
+int policy_enforceable(const struct policy *p, const char *const *accepted, size_t accepted_count,
+                       struct policy_strings *ret_missing, struct err *err) {
+        _cleanup_(policy_strings_free) struct policy_strings missing = {0};
+
+        int r = check_accepted(accepted, accepted_count, err);
+        if (r < 0)
+                return r;
+        if (policy_missing(p, &missing) < 0)
+                return err_set(err, -ENOMEM, "cannot check the policy");
+        for (size_t i = 0; i < missing.count; i++) {
+                bool pass = false;
+
+                for (size_t k = 0; k < accepted_count; k++)
+                        pass |= str_eq(accepted[k], missing.items[i]);
+                if (pass)
+                        continue;
+                r = err_set(err, ERR_UNENFORCED, "%s: not enforceable yet by this build", missing.items[i]);
+                (void)err_hint(err, "leave it out of the profile, or run without it knowingly: --accept-missing %s",
+                               missing.items[i]);
+                return r;
+        }
+        if (ret_missing) {
+                *ret_missing = missing;
+                missing = (struct policy_strings){0};
+        }
+        return 0;
+}

@@ -1,0 +1,12 @@
+/* Between compile.c and compile-confine.c. */
+#pragma once
+
+#include "policy/compile.h"
+
+bool compile_below(const char *path, const char *parent); /* path is parent or inside it */
+bool compile_executable(const struct policy *p, const char *path);
+const struct policy_place *compile_whole_tree(const struct policy *p); /* the entry "/" of files.write, or NULL */
+const char *compile_home(const struct policy *p);
+
+/* PHASE_ENTER to PHASE_EXEC. */
+int compile_confine(const struct policy *p, const struct compile_options *o, struct buf *b, struct err *err);

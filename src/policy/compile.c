@@ -1,0 +1,330 @@
+/* From policy to plan: which steps, in which order. The steps of the tree are here; compile-confine.c has ids,
+ * Landlock and seccomp.
+ *
+ * Always holds: a path of the host is bound read-only unless the caller shared it as writable; every writable place
+ * that is not shared is memory with a size and a number of inodes; where programs are listed, everything else is
+ * noexec. */
+#include "policy/compile.h"
+
+#include "base/text.h"
+#include "policy/compile-internal.h"
+
+#define ROOT_SIZE    (1ULL << 20)
+#define ROOT_INODES  2048ULL
+#define PLACE_SIZE   (64ULL << 20)
+#define PLACE_INODES 16384ULL
+#define SHM_SIZE     (16ULL << 20)
+#define SHM_INODES   1024ULL
+
+bool compile_below(const char *path, const char *parent) {
+        size_t n = strlen(parent);
+
+        if (str_eq(parent, "/"))
+                return true;
+        return strncmp(path, parent, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+bool compile_executable(const struct policy *p, const char *path) {
+        if (!p->tools.exec_set)
+                return true;
+        for (size_t i = 0; i < p->tools.exec.count; i++)
+                if (compile_below(path, p->tools.exec.items[i]))
+                        return true;
+        return false;
+}
+
+const struct policy_place *compile_whole_tree(const struct policy *p) {
+        for (size_t i = 0; i < p->files.write_count; i++)
+                if (str_eq(p->files.write[i].path, "/"))
+                        return &p->files.write[i];
+        return NULL;
+}
+
+/* What programs need of the host's /etc: no secrets, nothing about people. */
+static const char *const etc_binds[] = {
+        "/etc/alternatives",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/ssl/certs",
+        "/etc/ssl/openssl.cnf",
+        "/etc/ca-certificates",
+        "/etc/fonts",
+        "/etc/localtime",
+        "/etc/timezone",
+        "/etc/services",
+        "/etc/protocols",
+        "/etc/mime.types",
+        "/etc/magic",
+        "/etc/inputrc",
+        "/etc/bash.bashrc",
+        "/etc/profile",
+        "/etc/os-release",
+        "/etc/debian_version",
+        "/etc/locale.alias",
+        "/etc/terminfo",
+        "/etc/python3",
+        "/etc/python3.11",
+        "/etc/perl",
+        "/etc/java-17-openjdk",
+        "/etc/java-11-openjdk",
+        "/etc/java-21-openjdk",
+        "/etc/pki/tls/certs",
+        "/etc/pki/ca-trust/extracted",
+};
+
+static const char *const host_links[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+
+/* Files of /proc that are readable by anyone and say more about the host than a sandbox should know; the rest is
+ * read-only, and most of it is refused to an id that is not the host's root. */
+static const char *const masks[] = {
+        "/proc/acpi",       "/proc/asound",        "/proc/bus",        "/proc/cmdline", "/proc/driver",
+        "/proc/interrupts", "/proc/irq",           "/proc/kallsyms",   "/proc/kcore",   "/proc/keys",
+        "/proc/modules",    "/proc/sysrq-trigger", "/proc/timer_list",
+};
+
+static const char *const library_dirs[] = {"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"};
+
+static void add_etc(const struct policy *p, struct buf *b) {
+        _cleanup_buf_ struct buf passwd = {0}, group = {0};
+        const char *name = p->user.name ? p->user.name : "agent", *home = compile_home(p);
+        static const char hosts[] = "127.0.0.1 localhost stockade\n::1 localhost stockade\n";
+        static const char nsswitch[] = "passwd: files\ngroup: files\nhosts: files dns\n";
+        static const char machine[] = "00000000000000000000000000000001\n";
+
+        buf_printf(&passwd, "root:x:0:0:root:/:/usr/sbin/nologin\n%s:x:%d:%d::%s:/bin/bash\n", name, COMPILE_UID,
+                   COMPILE_GID, home);
+        buf_str(&passwd, "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
+        buf_printf(&group, "root:x:0:\ntty:x:5:\n%s:x:%d:\nnogroup:x:65534:\n", name, COMPILE_GID);
+        if (!buf_ok(&passwd) || !buf_ok(&group)) {
+                b->failed = true;
+                return;
+        }
+        const struct {
+                const char *path, *data;
+                size_t size;
+        } made[] = {
+                {"/etc/passwd", passwd.data, passwd.size},
+                {"/etc/group", group.data, group.size},
+                {"/etc/hosts", hosts, sizeof hosts - 1},
+                {"/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1},
+                {"/etc/machine-id", machine, sizeof machine - 1},
+                {"/etc/resolv.conf", "", 0},
+                {"/etc/hostname", "stockade\n", 9},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(made); i++)
+                plan_add(b, OP_FILE, 0, made[i].path, (const void *)made[i].data, made[i].size);
+        plan_add(b, OP_LINK, 0, "/etc/mtab", "/proc/self/mounts");
+        for (size_t i = 0; i < ELEMENTSOF(etc_binds); i++)
+                plan_add(b, OP_BIND, STEP_OPTIONAL | STEP_NOEXEC, etc_binds[i], etc_binds[i]);
+}
+
+const char *compile_home(const struct policy *p) {
+        return p->files.workspace.path ? p->files.workspace.path : "/";
+}
+
+static void add_read_paths(const struct policy *p, struct buf *b) {
+        for (size_t i = 0; i < p->files.read.count; i++) {
+                const char *path = p->files.read.items[i];
+                bool executable = compile_executable(p, path);
+
+                if (str_eq(path, "/"))
+                        continue; /* the root overlay shows it */
+                plan_add(b, OP_BIND, executable ? 0U : (unsigned)STEP_NOEXEC, path, path);
+                if (executable)
+                        continue;
+                for (size_t k = 0; k < ELEMENTSOF(library_dirs); k++)
+                        if (compile_below(library_dirs[k], path))
+                                plan_add(b, OP_PROGRAM, 0, library_dirs[k]);
+                for (size_t k = 0; k < p->tools.exec.count; k++)
+                        if (compile_below(p->tools.exec.items[k], path))
+                                plan_add(b, OP_PROGRAM, 0, p->tools.exec.items[k]);
+        }
+}
+
+static void add_place(const struct policy *p, const struct policy_place *place, struct buf *b) {
+        bool shared = str_eq(place->path, "/tmp") || str_eq(place->path, "/var/tmp");
+
+        plan_add(b, OP_TMPFS, STEP_WATCH | (compile_executable(p, place->path) ? 0U : (unsigned)STEP_NOEXEC),
+                 place->path, place->size != POLICY_UNSET ? place->size : PLACE_SIZE,
+                 place->inodes != POLICY_UNSET ? place->inodes : PLACE_INODES, (uint64_t)(shared ? 01777 : 0755));
+}
+
+/* Shorter paths first, so that a place inside another is mounted on top of it. */
+static void add_places(const struct policy *p, struct buf *b) {
+        const struct policy_place *sorted[POLICY_LIST_MAX + 1];
+        size_t n = 0;
+
+        if (p->files.workspace.path)
+                sorted[n++] = &p->files.workspace;
+        for (size_t i = 0; i < p->files.write_count && n < ELEMENTSOF(sorted); i++) {
+                const struct policy_place *w = &p->files.write[i];
+                if (str_eq(w->path, "/") || (p->files.workspace.path && str_eq(w->path, p->files.workspace.path)))
+                        continue;
+                sorted[n++] = w;
+        }
+        for (size_t i = 1; i < n; i++)
+                for (size_t k = i; k > 0 && strlen(sorted[k]->path) < strlen(sorted[k - 1]->path); k--) {
+                        const struct policy_place *swap = sorted[k];
+                        sorted[k] = sorted[k - 1];
+                        sorted[k - 1] = swap;
+                }
+        for (size_t i = 0; i < n; i++)
+                add_place(p, sorted[i], b);
+}
+
+static void add_dev(const struct policy *p, struct buf *b) {
+        static const char *const links[][2] = {{"/dev/fd", "/proc/self/fd"},
+                                               {"/dev/stdin", "/proc/self/fd/0"},
+                                               {"/dev/stdout", "/proc/self/fd/1"},
+                                               {"/dev/stderr", "/proc/self/fd/2"},
+                                               {"/dev/ptmx", "pts/ptmx"}};
+
+        for (size_t i = 0; i < ELEMENTSOF(devices); i++)
+                plan_add(b, OP_BIND, STEP_DEVICE | STEP_NOEXEC, devices[i], devices[i]);
+        for (size_t i = 0; i < p->devices.count; i++)
+                plan_add(b, OP_BIND, STEP_DEVICE | STEP_NOEXEC, p->devices.items[i], p->devices.items[i]);
+        for (size_t i = 0; i < ELEMENTSOF(links); i++)
+                plan_add(b, OP_LINK, 0, links[i][0], links[i][1]);
+        plan_add(b, OP_DEVPTS, 0, "/dev/pts");
+        plan_add(b, OP_TMPFS, STEP_NOEXEC | STEP_WATCH, "/dev/shm", p->shm != POLICY_UNSET ? p->shm : SHM_SIZE,
+                 SHM_INODES, (uint64_t)01777);
+}
+
+static void add_shares(const struct policy *p, const struct compile_options *o, struct buf *b) {
+        for (size_t i = 0; i < o->share_count; i++) {
+                const struct compile_share *s = &o->shares[i];
+                unsigned flags = s->writable ? STEP_WRITE | STEP_OWNED : 0;
+
+                if (!compile_executable(p, s->path))
+                        flags |= STEP_NOEXEC;
+                plan_add(b, OP_BIND, flags, s->source, s->path);
+        }
+        if (o->workspace) {
+                const struct policy_place *w = &p->files.workspace;
+
+                plan_add(b, OP_OVERLAY,
+                         STEP_OWNED | STEP_WATCH | (compile_executable(p, o->workspace) ? 0U : (unsigned)STEP_NOEXEC),
+                         o->workspace, o->workspace, w->path && w->size != POLICY_UNSET ? w->size : PLACE_SIZE,
+                         w->path && w->inodes != POLICY_UNSET ? w->inodes : PLACE_INODES);
+        }
+}
+
+/* A hidden path below something that the caller shared as writable is masked if it is there; to make it there only to
+ * hide it would leave litter on the host. */
+static void add_hidden(const struct policy *p, const struct compile_options *o, struct buf *b) {
+        for (size_t i = 0; i < p->files.hide.count; i++) {
+                enum plan_op op = OP_HIDE;
+
+                for (size_t k = 0; k < o->share_count; k++)
+                        if (o->shares[k].writable && compile_below(p->files.hide.items[i], o->shares[k].path))
+                                op = OP_MASK;
+                plan_add(b, op, 0, p->files.hide.items[i]);
+        }
+}
+
+static void add_tree(const struct policy *p, const struct compile_options *o, struct buf *b) {
+        const struct policy_place *whole = compile_whole_tree(p);
+
+        plan_add(b, OP_HOSTNAME, 0, "stockade");
+        if (o->root)
+                plan_add(b, OP_ROOT_OVERLAY, 0, o->root, ROOT_SIZE, ROOT_INODES);
+        else if (whole)
+                plan_add(b, OP_ROOT_OVERLAY, STEP_WATCH, "/", whole->size != POLICY_UNSET ? whole->size : PLACE_SIZE,
+                         whole->inodes != POLICY_UNSET ? whole->inodes : PLACE_INODES);
+        else {
+                plan_add(b, OP_ROOT_TMPFS, 0, ROOT_SIZE, ROOT_INODES);
+                add_etc(p, b);
+                add_read_paths(p, b);
+                for (size_t i = 0; i < ELEMENTSOF(host_links); i++)
+                        plan_add(b, OP_LIKE_HOST,
+                                 p->tools.exec_set && !compile_executable(p, host_links[i]) ? STEP_NOEXEC : 0U,
+                                 host_links[i]);
+        }
+        if (o->root || whole) { /* a tree that is not ours gets its own /dev and /run on top */
+                plan_add(b, OP_TMPFS, STEP_NOEXEC, "/dev", ROOT_SIZE, (uint64_t)64 + p->devices.count, (uint64_t)0755);
+                plan_add(b, OP_TMPFS, 0, "/run", ROOT_SIZE, (uint64_t)64, (uint64_t)0755);
+        }
+        add_dev(p, b);
+        plan_add(b, OP_BIND, 0, o->guest, "/run/stockade/guest");
+        add_places(p, b);
+        add_shares(p, o, b);
+        plan_add(b, OP_PROC, 0, "/proc");
+        for (size_t i = 0; i < ELEMENTSOF(masks); i++)
+                plan_add(b, OP_MASK, 0, masks[i]);
+        add_hidden(p, o, b);
+}
+
+static void add_limit(struct buf *b, const char *key, uint64_t value) {
+        if (value != POLICY_UNSET)
+                plan_add(b, OP_LIMIT, 0, key, value);
+}
+
+static void add_env(struct buf *b, const char *name, const char *value) {
+        _cleanup_buf_ struct buf pair = {0};
+
+        buf_printf(&pair, "%s=%s", name, value);
+        if (!buf_ok(&pair)) {
+                b->failed = true;
+                return;
+        }
+        plan_add(b, OP_ENV, 0, pair.data);
+}
+
+/* Defaults first: a later setting of the same name wins. */
+static void add_environment(const struct policy *p, struct buf *b) {
+        const char *user = p->user.name ? p->user.name : "agent";
+
+        add_env(b, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
+        add_env(b, "HOME", compile_home(p));
+        add_env(b, "USER", user);
+        add_env(b, "LOGNAME", user);
+        add_env(b, "SHELL", "/bin/bash");
+        add_env(b, "LANG", "C.UTF-8");
+        add_env(b, "STOCKADE", p->name ? p->name : "1");
+        for (size_t i = 0; i < p->env_count; i++)
+                add_env(b, p->env[i].name, p->env[i].value);
+}
+
+static bool visible(const struct policy *p, const struct compile_options *o, const char *path) {
+        if (o->root || compile_whole_tree(p))
+                return true;
+        for (size_t i = 0; i < p->files.read.count; i++)
+                if (compile_below(path, p->files.read.items[i]))
+                        return true;
+        for (size_t i = 0; i < o->share_count; i++)
+                if (compile_below(path, o->shares[i].path))
+                        return true;
+        return o->workspace && compile_below(path, o->workspace);
+}
+
+static void add_outside(const struct policy *p, const struct compile_options *o, struct buf *b) {
+        uint64_t wall = p->time.run < p->time.lifetime ? p->time.run : p->time.lifetime;
+
+        plan_add(b, OP_PROFILE, 0, p->name ? p->name : "unnamed");
+        add_limit(b, "limits.cpus", p->limits.cpus);
+        add_limit(b, "limits.memory", p->limits.memory);
+        add_limit(b, "limits.processes", p->limits.processes);
+        add_limit(b, "limits.disk_read", p->limits.disk_read);
+        add_limit(b, "limits.disk_write", p->limits.disk_write);
+        add_limit(b, "limits.output", p->limits.output);
+        add_limit(b, "time.run", wall);
+        add_limit(b, "budget.cpu", p->budget.cpu);
+        for (size_t i = 0; i < o->accepted_count; i++)
+                plan_add(b, OP_ACCEPT, 0, o->accepted[i]);
+        add_environment(p, b);
+        plan_add(b, OP_CWD, 0, o->cwd && visible(p, o, o->cwd) ? o->cwd : compile_home(p));
+        plan_add(b, OP_USER, 0, (uint64_t)COMPILE_UID, (uint64_t)COMPILE_GID);
+}
+
+int compile_plan(const struct policy *p, const uint8_t policy_hash[HASH_SIZE], const struct compile_options *o,
+                 struct buf *ret, struct err *err) {
+        ret->max = PLAN_MAX_SIZE;
+        plan_begin(ret, policy_hash);
+        add_outside(p, o, ret);
+        add_tree(p, o, ret);
+        int r = compile_confine(p, o, ret, err);
+        return r < 0 ? r : plan_end(ret, err);
+}

@@ -1,0 +1,23 @@
+/* What a starting cell and the guest of `stockade run` say to the launcher: one fixed-size packet per report on a
+ * SOCK_SEQPACKET pair. The sender may be hostile: every field is a number that the receiver checks. */
+#pragma once
+
+#include "base/macro.h"
+
+#define REPORT_FD 3 /* the guest's end */
+
+enum report_kind {
+        REPORT_STEP_FAILED = 1, /* step, error */
+        REPORT_TREE,            /* the tree is built; descriptors come along, see fds */
+        REPORT_EXEC_FAILED,     /* error: the command could not be executed */
+        REPORT_EXITED,          /* status: the command's wait status */
+};
+
+struct report {
+        uint32_t kind;
+        uint32_t step;
+        int32_t error;
+        uint32_t status;
+        uint32_t fds; /* bit 0: pty master, bit 1: upper directory; the other descriptors are watched places in plan
+                         order */
+};
