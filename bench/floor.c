@@ -2,7 +2,8 @@
  *
  * The order is the cheapest known: a user namespace made beside (a helper that shares our memory holds it while its
  * maps are written), cgroups, one clone of everything else into the v2 leaf, and the child joins the user namespace
- * last. Nobody waits for anybody between clone and exit. Leaves never outlive floor_run. */
+ * last. Nobody waits for anybody between clone and exit. Leaves never outlive floor_run; they are not called
+ * stockade-*, because stockade sweeps up leaves of that name that nobody holds. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -192,13 +193,14 @@ int floor_run(struct floor *f, enum floor_root root, struct err *err) {
         pid_t helper = -1;
 
         *t = (struct floor_trace){0};
-        (void)snprintf(name, sizeof(name), "stockade-floor-%d-%u", (int)getpid(), f->serial++);
+        (void)snprintf(name, sizeof(name), "bench-floor-%d-%u", (int)getpid(), f->serial++);
         (void)floor_done(t, "start", 0);
         int r = floor_done(t, "uid and gid maps", floor_user_namespace(t, &helper, &in.user));
         if (r == 0)
                 r = floor_done(t, "make cgroups, set limits", floor_make_cgroups(f, name, &leaf, in.tasks));
         if (r == 0)
                 r = floor_done(t, "exit of PID 1, reaped", floor_clone(&in, leaf, &status));
+        const char *last = t->name[t->count > 1 ? t->count - 2 : 0];
 
         fd_close(&leaf);
         fd_close(&in.user);
@@ -209,8 +211,11 @@ int floor_run(struct floor *f, enum floor_root root, struct err *err) {
                 (void)floor_wait(helper, __WALL, NULL);
         }
         int removed = floor_done(t, "remove cgroups", floor_remove_cgroups(f, name));
+        if (r == 0 && WIFSIGNALED(status))
+                return err_set(err, -EINTR, "signal %d ended the floor's PID 1 after step '%s'", WTERMSIG(status),
+                               last);
         if (r == 0)
-                r = WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD; /* PID 1 exits with the errno of what failed */
+                r = -WEXITSTATUS(status); /* PID 1 exits with the errno of what failed */
         if (r < 0)
                 return err_set(err, r, "the floor failed at step '%s'", t->failed ? t->failed : "/usr/bin/true runs");
         return removed < 0 ? err_set(err, removed, "could not remove the floor's cgroups '%s'", name) : 0;

@@ -29,7 +29,7 @@ static const char peers_config[] =
         "\"options\":[\"nosuid\",\"noexec\",\"newinstance\",\"ptmxmode=0666\",\"mode=0620\"]},"
         "{\"destination\":\"/tmp\",\"type\":\"tmpfs\",\"source\":\"tmpfs\","
         "\"options\":[\"nosuid\",\"nodev\",\"size=64m\",\"nr_inodes=8192\",\"mode=1777\"]}],"
-        "\"linux\":{\"cgroupsPath\":\"/stockade-bench-%d\","
+        "\"linux\":{\"cgroupsPath\":\"/bench-runc-%d\","
         "\"uidMappings\":[{\"containerID\":0,\"hostID\":1000000,\"size\":65536}],"
         "\"gidMappings\":[{\"containerID\":0,\"hostID\":1000000,\"size\":65536}],"
         "\"namespaces\":[{\"type\":\"user\"},{\"type\":\"pid\"},{\"type\":\"mount\"},{\"type\":\"network\"},{\"type\":"

@@ -85,9 +85,6 @@ static int begin(struct cell_context *c) {
         /* after the move into the cgroup, so that it is the root of the namespace */
         if (unshare(CLONE_NEWCGROUP) < 0)
                 return -errno;
-        for (int n = 1; n < _NSIG; n++)
-                if (n != SIGKILL && n != SIGSTOP)
-                        (void)signal(n, SIG_DFL);
         (void)sigemptyset(&none);
         if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
                 return -errno;
@@ -257,7 +254,7 @@ int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct er
                 .exit_signal = SIGCHLD,
         };
 
-        c->host = c->root = c->proc = c->ruleset = c->upper = -EBADF;
+        c->host = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = -EBADF;
         if (c->rootless) {
                 args.flags |= CLONE_NEWUSER;
                 find_user(c->plan, &uid, &gid);

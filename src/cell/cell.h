@@ -44,7 +44,9 @@ struct cell_context {
         int user_ns; /* root: joined by OP_IDS */
         struct cell_owner owners[CELL_OWNER_MAX];
         size_t owner_count;
+        const char *skeleton; /* host path of a directory made by tree_skeleton from this plan; NULL: build in memory */
         bool tty;
+        bool overlay;      /* the plan has an OP_OVERLAY */
         int stdio[3];      /* what the command gets; unused with tty */
         char *const *argv; /* of the guest, which passes it on: NULL-terminated */
         char *const *envp;
@@ -55,10 +57,12 @@ struct cell_context {
         int proc; /* a writable view of the new /proc that is never attached */
         int ruleset;
         uint64_t landlock_handled;
+        unsigned landlock_flags;
         int watch[CELL_WATCH_MAX];
         size_t watch_count;
-        int upper; /* the overlay's upper directory */
-        bool overlay;
+        int upper;  /* the overlay's upper directory */
+        int empty;  /* an empty file system to cover directories with */
+        int anchor; /* where layers of overlays are attached while the tree is built */
 };
 
 #define CELL_REPORT_FDS (CELL_WATCH_MAX + 2)
@@ -75,6 +79,10 @@ int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_
 
 /* A sentence for a failed step: names the step, its path and the cause. */
 int cell_explain(const struct plan *p, const struct report *r, struct err *err);
+
+/* Makes what a plan's root of memory would hold (files, links, mount points) in an empty directory instead, so that
+ * later cells can use it read-only: a bind is cheaper than sixty system calls. Returns 0 or -errno. */
+int tree_skeleton(const struct plan *p, int directory);
 
 /* --- between the files of the cell --- */
 

@@ -205,7 +205,8 @@ static int apply_cpu_usage(struct cgroup_make *m) {
 
         if (cgroup_cpu_usage(m->c, &us) == 0)
                 return 0;
-        return m->why[CGROUP_CPUACCT] < 0 ? m->why[CGROUP_CPUACCT] : -ENOENT;
+        int r = m->place->v1[CGROUP_CPUACCT] >= 0 ? m->why[CGROUP_CPUACCT] : m->why_v2;
+        return r < 0 ? r : -ENOENT;
 }
 
 static bool asks_cpus(const struct cgroup_limits *l) {

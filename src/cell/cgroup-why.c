@@ -96,7 +96,7 @@ static void not_allowed(struct reason *why, const struct cgroup_make *m, bool v2
 
 static void not_found(struct reason *why, const struct cgroup_make *m, enum cgroup_controller k, bool v2) {
         const char *v1_name = cgroup_place_controller(k, false);
-        const char *name = v2 ? cgroup_place_controller(k, true) : v1_name;
+        const char *name = v2 && cgroup_place_controller(k, true) ? cgroup_place_controller(k, true) : v1_name;
         char root[PATH_MAX];
 
         if (!v2 && m->place->v1[k] < 0)
@@ -117,7 +117,7 @@ static void not_found(struct reason *why, const struct cgroup_make *m, enum cgro
 
 int cgroup_why(const struct cgroup_make *m, const struct cgroup_limit *limit, int r, struct err *err) {
         enum cgroup_controller k = limit->controller;
-        bool v2 = m->place->v1[k] < 0 && m->place->v2 >= 0 && cgroup_place_controller(k, true);
+        bool v2 = m->place->v1[k] < 0 && m->place->v2 >= 0;
         struct reason why = {0};
 
         if (m->cause[0]) {

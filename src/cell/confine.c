@@ -33,6 +33,7 @@ static int step_landlock(struct cell_context *c, const struct plan_step *s) {
         if ((uint64_t)abi < s->number[1])
                 return -EOPNOTSUPP;
         c->landlock_handled = s->number[0] & known_rights(abi);
+        c->landlock_flags = abi >= 7 ? KERNEL_LANDLOCK_LOG_NEW_EXEC_ON : 0;
         struct kernel_landlock_ruleset attr = {
                 .handled_access_fs = c->landlock_handled,
                 .scoped = abi >= 6 ? KERNEL_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | KERNEL_LANDLOCK_SCOPE_SIGNAL : 0,
@@ -45,11 +46,13 @@ static int step_landlock(struct cell_context *c, const struct plan_step *s) {
 
 static int step_rule(const struct cell_context *c, const struct plan_step *s) {
         struct stat st;
-        _cleanup_fd_ int fd = open(s->text[0], O_PATH | O_CLOEXEC);
+        _cleanup_fd_ int fd = open(s->text[0], O_PATH | O_CLOEXEC | (s->flags & STEP_UNLINKED ? O_NOFOLLOW : 0));
         if (fd < 0)
                 return errno == ENOENT && (s->flags & STEP_OPTIONAL) ? 0 : -errno;
         if (fstat(fd, &st) < 0)
                 return -errno;
+        if (S_ISLNK(st.st_mode))
+                return 0;
         uint64_t rights = s->number[0] & c->landlock_handled;
         if (!S_ISDIR(st.st_mode))
                 rights &= FILE_RIGHTS;
@@ -77,7 +80,7 @@ int confine_step(struct cell_context *c, const struct plan_step *s) {
         case OP_LANDLOCK_RULE:
                 return step_rule(c, s);
         case OP_LANDLOCK_END:
-                return (int)kernel_result(syscall(SYS_landlock_restrict_self, c->ruleset, 0));
+                return (int)kernel_result(syscall(SYS_landlock_restrict_self, c->ruleset, c->landlock_flags));
         case OP_SECCOMP:
                 return step_seccomp(s);
         default:

@@ -21,6 +21,7 @@
 #define LANDLOCK_ACCESS_FS_IOCTL_DEV (1ULL << 15)
 #endif
 #define KERNEL_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
+#define KERNEL_LANDLOCK_LOG_NEW_EXEC_ON            (1U << 1) /* ABI 7: denials of later programs are audited too */
 #define KERNEL_LANDLOCK_SCOPE_SIGNAL               (1ULL << 1)
 
 /* struct landlock_ruleset_attr as of ABI 6; older kernels take its beginning. */

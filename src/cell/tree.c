@@ -212,6 +212,14 @@ static int step_program(struct cell_context *c, const struct plan_step *s) {
         return kernel_move_mount(tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
+static int make_link(const struct cell_context *c, const char *path, const char *target, bool optional) {
+        const char *name;
+        _cleanup_fd_ int parent = make_parents(c, path, &name);
+        if (parent < 0)
+                return parent;
+        return symlinkat(target, parent, name) < 0 && !(optional && errno == EEXIST) ? -errno : 0;
+}
+
 static int step_like_host(struct cell_context *c, const struct plan_step *s) {
         char target[256];
         ssize_t n = readlinkat(c->host, relative(s->text[0]), target, sizeof target - 1);
@@ -220,16 +228,19 @@ static int step_like_host(struct cell_context *c, const struct plan_step *s) {
                 if ((size_t)n >= sizeof target - 1)
                         return -ENAMETOOLONG;
                 target[n] = '\0';
-                return symlinkat(target, c->root, relative(s->text[0])) < 0 && errno != EEXIST ? -errno : 0;
+                return make_link(c, s->text[0], target, true);
         }
         if (errno == ENOENT)
                 return 0;
         if (errno != EINVAL)
                 return -errno;
+        struct stat st;
+        if (fstatat(c->host, relative(s->text[0]), &st, 0) < 0)
+                return -errno;
         _cleanup_fd_ int tree = clone_host(c, s->text[0], s->flags, -EBADF);
         if (tree < 0)
                 return tree;
-        return attach(c, tree, s->text[0], true);
+        return attach(c, tree, s->text[0], S_ISDIR(st.st_mode));
 }
 
 static int step_tmpfs(struct cell_context *c, const struct plan_step *s) {
@@ -258,15 +269,32 @@ static int make_dir(int parent, const char *name, const struct cell_context *c) 
         return fd < 0 ? -errno : fd;
 }
 
-/* An overlay of a host directory with an upper layer on a sized tmpfs. Layers must be attached somewhere in this
- * namespace: they hang below the attach point, which goes with the host's tree. Returns the mount, not attached. */
+/* Layers of overlays must be attached somewhere in this namespace. They hang below the anchor: a mount at the attach
+ * point, under the new root, that goes with the host's tree at OP_PIVOT. */
+static int drop_anchor(struct cell_context *c, int mount) {
+        int r = kernel_move_mount(mount, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+                return r;
+        c->anchor = fcntl(mount, F_DUPFD_CLOEXEC, 0);
+        return c->anchor < 0 ? -errno : 0;
+}
+
+static int attach_stage(struct cell_context *c, int stage) {
+        if (c->anchor < 0)
+                return drop_anchor(c, stage);
+        if (mkdirat(c->anchor, "stage", 0700) < 0)
+                return -errno;
+        return kernel_move_mount(stage, "", c->anchor, "stage", MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* An overlay of a host directory with an upper layer on a sized tmpfs. Returns the mount, not attached. */
 static int make_overlay(struct cell_context *c, const char *lower_path, int owner_ns, uint64_t size, uint64_t inodes,
                         unsigned attributes, bool top_is_upper) {
         _cleanup_fd_ int stage = make_tmpfs(c, size, inodes, 0700, false, 0), lower = -EBADF, upper = -EBADF,
                          work = -EBADF, below = -EBADF, top = -EBADF;
         if (stage < 0)
                 return stage;
-        int r = kernel_move_mount(stage, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+        int r = attach_stage(c, stage);
         if (r < 0)
                 return r;
         if (mkdirat(stage, "lower", 0700) < 0)
@@ -332,7 +360,15 @@ static int step_overlay(struct cell_context *c, const struct plan_step *s) {
 
 /* The new root: attached over a directory of the host's tree that nothing reads, until OP_PIVOT. */
 static int step_root(struct cell_context *c, const struct plan_step *s) {
-        if (s->op == OP_ROOT_TMPFS)
+        if (c->overlay && s->op != OP_ROOT_OVERLAY) {
+                _cleanup_fd_ int anchor = make_tmpfs(c, 4096, 8, 0700, false, 0);
+                int r = anchor < 0 ? anchor : drop_anchor(c, anchor);
+                if (r < 0)
+                        return r;
+        }
+        if (s->op == OP_ROOT_TMPFS && c->skeleton)
+                c->root = clone_host(c, c->skeleton, 0, -EBADF);
+        else if (s->op == OP_ROOT_TMPFS)
                 c->root = make_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
         else if (s->op == OP_ROOT_BIND)
                 c->root = clone_host(c, s->text[0], 0, -EBADF);
@@ -381,6 +417,19 @@ static int step_devpts(struct cell_context *c, const struct plan_step *s) {
         return mount < 0 ? mount : attach(c, mount, s->text[0], true);
 }
 
+/* An empty directory that nothing can be made in, not attached. One file system serves all of a sandbox. */
+static int empty_directory(struct cell_context *c) {
+        if (c->empty < 0)
+                c->empty = make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+        if (c->empty < 0)
+                return c->empty;
+        int fd = kernel_open_tree(c->empty, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        if (fd != -EINVAL)
+                return fd;
+        /* before Linux 6.15 only what is attached can be cloned */
+        return make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+}
+
 /* Covers a file with the null device and a directory with an empty one. */
 static int step_mask(struct cell_context *c, const struct plan_step *s) {
         struct stat st;
@@ -396,7 +445,7 @@ static int step_mask(struct cell_context *c, const struct plan_step *s) {
         if (fstat(point, &st) < 0)
                 return -errno;
         if (S_ISDIR(st.st_mode))
-                cover = make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+                cover = empty_directory(c);
         else
                 cover = clone_host(c, "/dev/null", STEP_DEVICE | STEP_NOEXEC, -EBADF);
         if (cover < 0)
@@ -415,16 +464,6 @@ static int step_file(struct cell_context *c, const struct plan_step *s) {
         return fd_write_full(fd, s->blob, s->blob_size);
 }
 
-static int step_link(struct cell_context *c, const struct plan_step *s) {
-        const char *name;
-        _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
-        if (parent < 0)
-                return parent;
-        if (symlinkat(s->text[1], parent, name) < 0 && !(errno == EEXIST && (s->flags & STEP_OPTIONAL)))
-                return -errno;
-        return 0;
-}
-
 static int step_dir(struct cell_context *c, const struct plan_step *s) {
         const char *name;
         _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
@@ -435,7 +474,70 @@ static int step_dir(struct cell_context *c, const struct plan_step *s) {
         return 0;
 }
 
+/* Files, links and directories of the plan are in the skeleton already. */
+static bool in_skeleton(const struct cell_context *c, const struct plan_step *s) {
+        char byte;
+
+        if (!c->skeleton)
+                return false;
+        return s->op == OP_DIR || s->op == OP_FILE || s->op == OP_LINK ||
+               (s->op == OP_LIKE_HOST && readlinkat(c->host, relative(s->text[0]), &byte, 1) > 0);
+}
+
+/* Makes in an empty directory what would be made in an empty root: files, links, and places to mount on. */
+static int skeleton_step(struct cell_context *c, const struct plan_step *s) {
+        char byte;
+        struct stat st = {.st_mode = S_IFDIR};
+        const char *path = s->text[0];
+
+        switch ((int)s->op) {
+        case OP_DIR:
+        case OP_FILE:
+        case OP_LINK:
+                return tree_step(c, s);
+        case OP_LIKE_HOST:
+                if (readlinkat(c->host, relative(path), &byte, 1) > 0)
+                        return tree_step(c, s);
+                break;
+        case OP_BIND:
+        case OP_OVERLAY:
+                path = s->text[1];
+                break;
+        case OP_TMPFS:
+        case OP_PROC:
+        case OP_DEVPTS:
+                break;
+        default:
+                return 0;
+        }
+        if ((s->op == OP_BIND || s->op == OP_LIKE_HOST) && fstatat(c->host, relative(s->text[0]), &st, 0) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        int fd = mount_point(c, path, S_ISDIR(st.st_mode));
+        if (fd < 0)
+                return fd;
+        (void)close(fd);
+        return 0;
+}
+
+int tree_skeleton(const struct plan *p, int directory) {
+        struct cell_context c = {.root = directory};
+        struct plan_walk walk = {0};
+        struct plan_step s;
+        int r = 0;
+
+        c.host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (c.host < 0)
+                return -errno;
+        while (r == 0 && plan_next(p, &walk, &s))
+                if (plan_op_phase(s.op) == PHASE_MOUNT)
+                        r = skeleton_step(&c, &s);
+        (void)close(c.host);
+        return r;
+}
+
 int tree_step(struct cell_context *c, const struct plan_step *s) {
+        if (in_skeleton(c, s))
+                return 0;
         switch ((int)s->op) {
         case OP_HOSTNAME:
                 return sethostname(s->text[0], strlen(s->text[0])) < 0 ? -errno : 0;
@@ -446,7 +548,7 @@ int tree_step(struct cell_context *c, const struct plan_step *s) {
         case OP_DIR:
                 return step_dir(c, s);
         case OP_LINK:
-                return step_link(c, s);
+                return make_link(c, s->text[0], s->text[1], s->flags & STEP_OPTIONAL);
         case OP_FILE:
                 return step_file(c, s);
         case OP_LIKE_HOST:

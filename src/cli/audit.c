@@ -18,17 +18,33 @@
 #define RECORD_DOMAIN 1424
 #define GROUP_READLOG 1
 
-/* Asks whether auditing is on. The answer is in the same socket; nothing is waited for longer than a moment. */
-static bool audit_is_on(int fd) {
+static int open_socket(unsigned groups) {
+        struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
+        _cleanup_fd_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_AUDIT);
+
+        if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int audit_open(void) {
+        if (geteuid() != 0 || kernel_landlock_abi() < 7)
+                return -EOPNOTSUPP;
+        return open_socket(1U << (GROUP_READLOG - 1));
+}
+
+/* Asks whether auditing is on. The kernel starts a thread to answer, which takes milliseconds: only for a record. */
+bool audit_is_on(void) {
         struct {
                 struct nlmsghdr header;
                 char room[512];
         } message = {.header = {.nlmsg_len = NLMSG_LENGTH(0), .nlmsg_type = AUDIT_GET, .nlmsg_flags = NLM_F_REQUEST}};
+        _cleanup_fd_ int fd = open_socket(0);
         struct pollfd p = {.fd = fd, .events = POLLIN};
 
-        if (send(fd, &message, message.header.nlmsg_len, 0) < 0)
+        if (fd < 0 || send(fd, &message, message.header.nlmsg_len, 0) < 0)
                 return false;
-        for (int i = 0; i < 4 && poll(&p, 1, 20) == 1; i++) {
+        for (int i = 0; i < 4 && poll(&p, 1, 50) == 1; i++) {
                 ssize_t n = recv(fd, &message, sizeof message, MSG_DONTWAIT);
                 struct audit_status status = {0};
 
@@ -39,21 +55,6 @@ static bool audit_is_on(int fd) {
                 return status.enabled != 0;
         }
         return false;
-}
-
-int audit_open(void) {
-        struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1U << (GROUP_READLOG - 1)};
-
-        if (geteuid() != 0 || kernel_landlock_abi() < 7)
-                return -EOPNOTSUPP;
-        _cleanup_fd_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_AUDIT);
-        if (fd < 0)
-                return -errno;
-        if (!audit_is_on(fd))
-                return -EOPNOTSUPP;
-        if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
-                return -errno;
-        return TAKE_FD(fd);
 }
 
 /* The value after " key=", up to the next space, quotes removed. */
@@ -126,7 +127,6 @@ static void take(const char *text, unsigned type, pid_t pid, struct run_outcome 
 void audit_read(int fd, pid_t pid, struct run_outcome *o) {
         static char buffer[9000];
 
-        o->audit = true;
         for (int i = 0; i < 256; i++) {
                 ssize_t n = recv(fd, buffer, sizeof buffer - 1, MSG_DONTWAIT);
                 struct nlmsghdr header;

@@ -11,3 +11,5 @@ enum {
 int cmd_profile(int argc, char **argv);
 int cmd_compile(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_setup(int argc, char **argv);

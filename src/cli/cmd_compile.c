@@ -70,7 +70,7 @@ static int lay_options(const struct request *q, struct policy *p, struct err *er
                 *equals = '\0';
                 int r = policy_set(p, key, equals + 1, err);
                 if (r < 0)
-                        return err_prefix(err, r, "%s", key);
+                        return r;
         }
         return 0;
 }

@@ -50,6 +50,7 @@ static void settle(struct run *r, struct err *err) {
         (void)clock_gettime(CLOCK_REALTIME, &now);
         r->outcome.end_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
         (void)cgroup_usage(&r->cgroup, &r->outcome.usage);
+        r->outcome.audit = r->audit >= 0 && (r->options.record || r->options.json) && audit_is_on();
         outcome_judge(r);
         if (r->outcome.exec_error && !r->options.json) {
                 (void)err_set(err, r->outcome.exec_error, "cannot execute '%s' in the sandbox", r->options.argv[0]);
@@ -70,6 +71,7 @@ int cmd_run(int argc, char **argv) {
         static struct run r = {.cgroup = CGROUP_INIT,
                                .cell = {.user_ns = -EBADF, .stdio = {-EBADF, -EBADF, -EBADF}, .report = -EBADF},
                                .pidfd = -EBADF,
+                               .skeleton_lock = -EBADF,
                                .report = -EBADF,
                                .id_lock = -EBADF,
                                .keeper = -EBADF,

@@ -99,7 +99,7 @@ static void take_reports(struct loop *l) {
                 }
                 switch (m.kind) {
                 case REPORT_STEP_FAILED:
-                        if (!l->exit_seen && r->watched_count == 0) {
+                        if (!l->exit_seen) {
                                 l->failed = true;
                                 l->failure = m;
                         }
@@ -142,6 +142,8 @@ static void sample(struct loop *l, uint64_t now) {
         struct run *r = l->run;
         uint64_t used;
 
+        if (r->report >= 0)
+                take_reports(l);
         for (size_t i = 0; i < r->watched_count; i++) {
                 struct statfs s;
                 if (fstatfs(r->watched[i], &s) == 0 && s.f_blocks > 0 && (s.f_bavail == 0 || s.f_ffree == 0))
@@ -182,7 +184,8 @@ static void one_turn(struct loop *l) {
 
         p[n++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
         p[n++] = (struct pollfd){.fd = l->dead ? -1 : r->pidfd, .events = POLLIN};
-        p[n++] = (struct pollfd){.fd = r->report, .events = POLLIN};
+        /* without a terminal nothing in a report is urgent: it is read with the samples and at the end */
+        p[n++] = (struct pollfd){.fd = r->cell.tty && r->master < 0 ? r->report : -1, .events = POLLIN};
         p[n++] = (struct pollfd){.fd = r->audit, .events = POLLIN};
         for (size_t i = 0; i < 3; i++) {
                 first[i] = n;
@@ -225,6 +228,7 @@ static int open_signals(void) {
                                       SIGWINCH, SIGCHLD, SIGALRM, SIGCONT, SIGTSTP, SIGPIPE};
         sigset_t set;
 
+        (void)signal(SIGCHLD, SIG_DFL); /* a caller that ignores it would make our waits fail */
         (void)sigemptyset(&set);
         for (size_t i = 0; i < ELEMENTSOF(numbers); i++)
                 (void)sigaddset(&set, numbers[i]);

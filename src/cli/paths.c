@@ -66,22 +66,29 @@ static int make_dirs(int dir, char *path) {
         return dir;
 }
 
-int paths_state_dir(const char *name, bool cache, struct err *err) {
+int paths_state_name(const char *name, bool cache, char *ret, size_t size) {
         const char *xdg = getenv(cache ? "XDG_CACHE_HOME" : "XDG_STATE_HOME"), *home = getenv("HOME");
-        char path[PATH_MAX];
         int n;
 
         if (geteuid() == 0)
-                n = snprintf(path, sizeof path, "/var/%s/stockade/%s", cache ? "cache" : "lib", name);
+                n = snprintf(ret, size, "/var/%s/stockade/%s", cache ? "cache" : "lib", name);
         else if (xdg && xdg[0] == '/')
-                n = snprintf(path, sizeof path, "%s/stockade/%s", xdg, name);
+                n = snprintf(ret, size, "%s/stockade/%s", xdg, name);
         else if (home && home[0] == '/')
-                n = snprintf(path, sizeof path, "%s/%s/stockade/%s", home, cache ? ".cache" : ".local/state", name);
+                n = snprintf(ret, size, "%s/%s/stockade/%s", home, cache ? ".cache" : ".local/state", name);
         else
-                return err_set(err, -ENOENT, "cannot tell where to keep '%s': HOME is not set", name);
-        if (n < 0 || (size_t)n >= sizeof path)
-                return err_set(err, -ENAMETOOLONG, "cannot keep '%s'", name);
+                return -ENOENT;
+        return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
 
+int paths_state_dir(const char *name, bool cache, struct err *err) {
+        char path[PATH_MAX];
+
+        int r = paths_state_name(name, cache, path, sizeof path);
+        if (r < 0) {
+                (void)err_set(err, r, "cannot tell where to keep '%s'", name);
+                return err_hint(err, "set HOME or XDG_%s_HOME", cache ? "CACHE" : "STATE");
+        }
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct stat st;
         if (fd >= 0) {

@@ -294,6 +294,7 @@ int plan_cache_get(struct run *r, struct err *err) {
                 if (cache >= 0)
                         store(cache, key, data, size);
         }
+        memcpy(r->plan_key, key, sizeof key);
         result = seal(r, err);
         if (result == 0)
                 read_limits(r);

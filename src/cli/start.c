@@ -221,6 +221,8 @@ int start_run(struct run *r, struct err *err) {
         if (result == 0)
                 result = relay_prepare(r, err);
         if (result == 0)
+                skeleton_get(r);
+        if (result == 0)
                 result = prepare_ids(r, err);
         if (result == 0)
                 result = keeper_start(r, err); /* before anything that would be left behind */
@@ -240,6 +242,7 @@ int start_run(struct run *r, struct err *err) {
         r->report = ends[0];
         r->cell.report = ends[1];
         r->cell.plan = &r->plan;
+        r->cell.overlay = r->limits.overlay != NULL;
         r->cell.cgroup = &r->cgroup;
         r->cell.argv = argv;
         r->cell.envp = env;

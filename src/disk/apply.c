@@ -211,8 +211,7 @@ static int finish_dir(struct apply *a, size_t i) {
 
         if (fd < 0)
                 return fd;
-        if (fstat(fd, &st) < 0 || futimens(fd, times) < 0 ||
-            fchmod(fd, (e->mode & 01777) | (st.st_mode & S_ISGID)) < 0)
+        if (fstat(fd, &st) < 0 || futimens(fd, times) < 0 || fchmod(fd, (e->mode & 01777) | (st.st_mode & S_ISGID)) < 0)
                 return -errno;
         return 0;
 }
@@ -229,8 +228,8 @@ static int check_space(const struct apply *a) {
         uint64_t room = (geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * (uint64_t)fs.f_frsize;
         if (need <= room)
                 return 0;
-        (void)err_set(a->err, -ENOSPC, "the changes need %llu bytes beside what '%s' holds",
-                      (unsigned long long)need, a->o->root);
+        (void)err_set(a->err, -ENOSPC, "the changes need %llu bytes beside what '%s' holds", (unsigned long long)need,
+                      a->o->root);
         (void)err_hint(a->err, "make room, or keep the changes in a file elsewhere");
         return -ENOSPC;
 }
@@ -380,8 +379,9 @@ static int recover_one(int state_dir, const char *name, struct apply_recovery *r
                 }
                 if (r < 0 && (r != -ENOENT || j.state == JOURNAL_COMMITTED)) {
                         (void)err_set(err, r, "cannot finish the changes of '%s'", j.root);
-                        (void)err_hint(err, "put the directory back, or give the changes up: remove '%s' from "
-                                            "Stockade's state directory",
+                        (void)err_hint(err,
+                                       "put the directory back, or give the changes up: remove '%s' from "
+                                       "Stockade's state directory",
                                        name);
                         return r;
                 }

@@ -46,7 +46,8 @@ static int write_at(int fd, const char *buf, size_t size, uint64_t offset) {
 }
 
 int copy_equal(int a, int b, uint64_t size) {
-        _cleanup_free_ char *block = malloc(2 * BLOCK);
+        size_t room = (size_t)MIN((uint64_t)BLOCK, MAX(size, (uint64_t)1));
+        _cleanup_free_ char *block = malloc(2 * room);
         uint64_t from_a, from_b, end;
 
         if (!block)
@@ -60,13 +61,13 @@ int copy_equal(int a, int b, uint64_t size) {
                 offset = MIN(from_a, from_b);
                 if (offset >= size)
                         break;
-                size_t want = (size_t)MIN((uint64_t)BLOCK, size - offset);
+                size_t want = (size_t)MIN((uint64_t)room, size - offset);
                 r = read_at(a, block, want, offset);
                 if (r == 0)
-                        r = read_at(b, block + BLOCK, want, offset);
+                        r = read_at(b, block + room, want, offset);
                 if (r < 0)
                         return r;
-                if (memcmp(block, block + BLOCK, want) != 0)
+                if (memcmp(block, block + room, want) != 0)
                         return 0;
                 offset += want;
         }
@@ -74,7 +75,8 @@ int copy_equal(int a, int b, uint64_t size) {
 }
 
 int copy_sparse(int in, int out, uint64_t size) {
-        _cleanup_free_ char *block = malloc(BLOCK);
+        size_t room = (size_t)MIN((uint64_t)BLOCK, MAX(size, (uint64_t)1));
+        _cleanup_free_ char *block = malloc(room);
         uint64_t start, end;
 
         if (!block)
@@ -84,7 +86,7 @@ int copy_sparse(int in, int out, uint64_t size) {
         for (uint64_t offset = 0; offset < size; offset = end) {
                 int r = copy_next_data(in, offset, size, &start, &end);
                 for (uint64_t at = start; r == 0 && at < end;) {
-                        size_t want = (size_t)MIN((uint64_t)BLOCK, end - at);
+                        size_t want = (size_t)MIN((uint64_t)room, end - at);
                         r = read_at(in, block, want, at);
                         if (r == 0)
                                 r = write_at(out, block, want, at);

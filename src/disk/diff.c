@@ -135,11 +135,11 @@ static unsigned flags_of(const struct walk *w, const struct place *at, const str
                 flags |= DIFF_SPECIAL;
         if (new && !S_ISREG(new->st_mode) && !S_ISDIR(new->st_mode) && !S_ISLNK(new->st_mode))
                 flags |= DIFF_SPECIAL;
-        if (new && S_ISDIR(new->st_mode)) /* a directory may inherit setgid from the one it is in */
+        if (new &&S_ISDIR(new->st_mode)) /* a directory may inherit setgid from the one it is in */
                 known |= at->mode & S_ISGID;
         else
                 known = 0;
-        if (new && !S_ISLNK(new->st_mode) && (new->st_mode & ~known & (S_ISUID | S_ISGID)))
+        if (new && !S_ISLNK(new->st_mode) && (new->st_mode & ~known &(S_ISUID | S_ISGID)))
                 flags |= DIFF_SETID;
         return flags;
 }
@@ -163,14 +163,14 @@ static int emit(struct walk *w, const struct place *at, const char *path, enum d
         if (!e.path)
                 return err_set(w->err, -ENOMEM, "cannot list the changes");
         if (old) {
-                e.old = (struct diff_old){old->st_ino,  (uint64_t)old->st_size, old->st_mtim,
-                                          old->st_mode, old->st_uid,            old->st_gid};
+                e.old = (struct diff_old){old->st_ino, (uint64_t)old->st_size, old->st_mtim, old->st_mode, old->st_uid,
+                                          old->st_gid};
                 e.size = S_ISREG(old->st_mode) ? (uint64_t)old->st_size : 0;
         }
         if (new) {
                 e.mode = new->st_mode;
-                e.size = S_ISREG(new->st_mode) ? (uint64_t)new->st_size : 0;
-                e.data = S_ISREG(new->st_mode) ? (uint64_t)new->st_blocks * 512 : 0;
+                e.size = S_ISREG(new->st_mode) ? (uint64_t) new->st_size : 0;
+                e.data = S_ISREG(new->st_mode) ? (uint64_t) new->st_blocks * 512 : 0;
                 e.mtime = new->st_mtim;
                 e.risk = risk_of(w, path, new);
         }
@@ -236,7 +236,7 @@ static int same_content(struct walk *w, const char *path, const struct stat *new
                 return 0;
         if (b < 0)
                 return trouble(w, b, "workspace", path);
-        int r = copy_equal(a, b, (uint64_t)new->st_size);
+        int r = copy_equal(a, b, (uint64_t) new->st_size);
         return r == -EIO ? 0 : r < 0 ? trouble(w, r, "workspace", path) : r;
 }
 
@@ -263,7 +263,7 @@ static int compare(struct walk *w, const struct place *at, const char *path, con
                 r = emit(w, at, path, DIFF_ADDED, new, NULL, lost_origin(w, at, path, new));
                 return r == 0 && dir ? push(w, path, FRESH, at->dir, at->dir->below_mount) : r;
         }
-        if ((new->st_mode & S_IFMT) != (old->st_mode & S_IFMT)) {
+        if ((new->st_mode &S_IFMT) != (old->st_mode & S_IFMT)) {
                 r = emit(w, at, path, DIFF_TYPE, new, old, 0);
                 if (r == 0 && dir)
                         r = push(w, path, FRESH, at->dir, at->dir->below_mount);

@@ -143,10 +143,13 @@ static int do_place(const struct journal *j, int root, const struct journal_op *
         if (!is_staged(j, parent, op->n))
                 return 0;
         stage_name(j, op->n, staged);
-        int r = check_at(parent, name, &op->old, 0);
+        int r = check_at(parent, name, &(struct diff_old){0}, 0);
+        bool absent = r == 0; /* expected, or moved away by a person after a crash: nothing can be overwritten */
+        if (!absent)
+                r = check_at(parent, name, &op->old, 0);
         if (r < 0)
                 return r;
-        if (op->old.mode == 0) {
+        if (absent) {
                 if (syscall(SYS_renameat2, parent, staged, parent, name, RENAME_NOREPLACE) == 0)
                         return 0;
                 if (errno != EINVAL && errno != ENOSYS) /* a file system that cannot promise it */
@@ -161,7 +164,10 @@ static int do_mode(int root, const struct journal_op *op) {
 
         if (parent < 0)
                 return parent;
-        int r = check_at(parent, name, &op->old, 0);
+        int r = check_at(parent, name, &(struct diff_old){0}, 0);
+        if (r == 0)
+                return 0; /* gone, and its mode with it */
+        r = check_at(parent, name, &op->old, 0);
         if (r < 0)
                 return r;
         return fchmodat(parent, name, op->mode, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
@@ -196,8 +202,10 @@ int journal_execute(const struct journal *j, int root, void (*step)(void *data),
                                       j->op[i].path);
                 else
                         (void)err_set(err, r, "could not apply the change of '%.200s'", j->op[i].path);
-                (void)err_hint(err, "the other changes are in place; move '%.200s' away, then run stockade again to "
-                                    "finish this one", j->op[i].path);
+                (void)err_hint(err,
+                               "the other changes are in place; move this one away and run stockade again to finish, "
+                               "or remove apply-%s.committed from Stockade's state directory to give it up",
+                               j->id);
         }
         if (first < 0)
                 return first == -ESTALE ? ERR_REFUSED : first;

@@ -8,11 +8,8 @@ static const struct {
         char letter;
         const char *name;
 } kinds[] = {
-        [DIFF_ADDED] = {'A', "added"},
-        [DIFF_CHANGED] = {'M', "changed"},
-        [DIFF_REMOVED] = {'D', "removed"},
-        [DIFF_MODE] = {'P', "mode-changed"},
-        [DIFF_TYPE] = {'T', "type-changed"},
+        [DIFF_ADDED] = {'A', "added"},       [DIFF_CHANGED] = {'M', "changed"},   [DIFF_REMOVED] = {'D', "removed"},
+        [DIFF_MODE] = {'P', "mode-changed"}, [DIFF_TYPE] = {'T', "type-changed"},
 };
 static_assert(ELEMENTSOF(kinds) == DIFF_TYPE + 1, "every kind has a row");
 

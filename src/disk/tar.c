@@ -193,8 +193,8 @@ static int extents_find(int fd, uint64_t size, struct extents *x) {
                         continue;
                 if (x->count == x->room) {
                         size_t more = x->room ? 2 * x->room : 16;
-                        struct extent *bigger =
-                                x->room >= EXTENTS_MAX ? NULL : reallocarray(x->at, more, sizeof *bigger);
+                        struct extent *bigger = x->room >= EXTENTS_MAX ? NULL
+                                                                       : reallocarray(x->at, more, sizeof *bigger);
                         if (!bigger)
                                 return -ENOMEM;
                         x->at = bigger;
@@ -295,8 +295,7 @@ static int write_list(const struct diff *d, const char *name, bool removed, int 
                         buf_add(&list, d->entry[i].path, strlen(d->entry[i].path) + 1);
         if (!buf_ok(&list))
                 return -ENOMEM;
-        struct member m = {
-                .name = name, .type = '0', .mode = 0644, .size = list.size, .uid = d->uid, .gid = d->gid};
+        struct member m = {.name = name, .type = '0', .mode = 0644, .size = list.size, .uid = d->uid, .gid = d->gid};
         int r = write_member(out, &m, NULL);
         if (r == 0 && list.size > 0)
                 r = fd_write_full(out, list.data, list.size);

@@ -64,15 +64,15 @@ static void finds_each_kind(void) {
 
 static void sees_through_opaque_directories(void) {
         for (int userxattr = 0; userxattr < 2; userxattr++)
-                expect_listing("mkdir -p d/e/f; echo 1 >d/1; echo 2 >d/2; echo 3 >d/e/3; echo 4 >d/e/f/4; echo 5 >d/e/5",
-                               "rm -r d; mkdir d; echo 1 >d/1; mkdir d/e; echo 5 >d/e/5; echo n >d/e/n", userxattr == 1,
-                               true,
-                               "D d/2\n"
-                               "D d/e/3\n"
-                               "D d/e/f/\n"
-                               "D d/e/f/4\n"
-                               "A d/e/n (2 B)\n"
-                               "1 added, 0 changed, 4 removed\n");
+                expect_listing(
+                        "mkdir -p d/e/f; echo 1 >d/1; echo 2 >d/2; echo 3 >d/e/3; echo 4 >d/e/f/4; echo 5 >d/e/5",
+                        "rm -r d; mkdir d; echo 1 >d/1; mkdir d/e; echo 5 >d/e/5; echo n >d/e/n", userxattr == 1, true,
+                        "D d/2\n"
+                        "D d/e/3\n"
+                        "D d/e/f/\n"
+                        "D d/e/f/4\n"
+                        "A d/e/n (2 B)\n"
+                        "1 added, 0 changed, 4 removed\n");
 }
 
 static void sees_renames_as_copies(void) {
@@ -115,7 +115,8 @@ static void writes_json(void) {
         struct json j = {.out = &out};
         struct err err = {0};
 
-        CHECK_OK(workspace_open(&w, "echo 1 >f; chmod 644 f", "n=$(printf 'b\\377'); echo 1 >\"$n\"; chmod 755 f"), err);
+        CHECK_OK(workspace_open(&w, "echo 1 >f; chmod 644 f", "n=$(printf 'b\\377'); echo 1 >\"$n\"; chmod 755 f"),
+                 err);
         CHECK_OK(workspace_diff(&w, &d, &err), err);
         CHECK(show_json(&d, &j, NULL) == 0);
         CHECK_STR(out.data, "{\"added\":1,\"changed\":1,\"removed\":0,\"risky\":0,\"conflicts\":0,\"entries\":["
@@ -157,20 +158,21 @@ static void finds_conflicts(void) {
 /* What the sandbox itself sets must not be taken for the overlay's own marks. */
 static void ignores_forged_marks(void) {
         for (int userxattr = 0; userxattr < 2; userxattr++)
-                expect_listing("mkdir d; echo 1 >d/1; echo 2 >d/2",
-                               "touch d/new; : >d/2; cat >../forge <<END\n"
-                               "import os\n"
-                               "for n, k, v in (('d', 'opaque', b'y'), ('d/2', 'whiteout', b''), ('.', 'opaque', b'x'),\n"
-                               "                ('d/new', 'metacopy', b''), ('d', 'redirect', b'/x')):\n"
-                               "    for s in ('user', 'trusted'):\n"
-                               "        try: os.setxattr(n, s + '.overlay.' + k, v)\n"
-                               "        except OSError: pass\n"
-                               "END\n"
-                               "/usr/bin/python3 ../forge; mknod wh c 0 0 2>/dev/null || :",
-                               userxattr == 1, true,
-                               "M d/2 (0 B)\n"
-                               "A d/new (0 B)\n"
-                               "1 added, 1 changed, 0 removed\n");
+                expect_listing(
+                        "mkdir d; echo 1 >d/1; echo 2 >d/2",
+                        "touch d/new; : >d/2; cat >../forge <<END\n"
+                        "import os\n"
+                        "for n, k, v in (('d', 'opaque', b'y'), ('d/2', 'whiteout', b''), ('.', 'opaque', b'x'),\n"
+                        "                ('d/new', 'metacopy', b''), ('d', 'redirect', b'/x')):\n"
+                        "    for s in ('user', 'trusted'):\n"
+                        "        try: os.setxattr(n, s + '.overlay.' + k, v)\n"
+                        "        except OSError: pass\n"
+                        "END\n"
+                        "/usr/bin/python3 ../forge; mknod wh c 0 0 2>/dev/null || :",
+                        userxattr == 1, true,
+                        "M d/2 (0 B)\n"
+                        "A d/new (0 B)\n"
+                        "1 added, 1 changed, 0 removed\n");
 }
 
 static void does_not_see_mounts_of_the_host(void) {
@@ -178,8 +180,9 @@ static void does_not_see_mounts_of_the_host(void) {
         _cleanup_(diff_free) struct diff d = {0};
         struct err err = {0};
 
-        CHECK_OK(workspace_open(&w, "mkdir m", "echo 1 >m/f; mount -t tmpfs none ../lower/m; echo secret >../lower/m/f"),
-                 err);
+        CHECK_OK(
+                workspace_open(&w, "mkdir m", "echo 1 >m/f; mount -t tmpfs none ../lower/m; echo secret >../lower/m/f"),
+                err);
         CHECK_OK(workspace_diff(&w, &d, &err), err);
         CHECK(d.count == 2);
         for (size_t i = 0; i < d.count; i++)
@@ -192,7 +195,8 @@ static void compares_sparse_files_without_reading_holes(void) {
         _cleanup_(diff_free) struct diff d = {0};
         struct err err = {0};
 
-        CHECK_OK(workspace_open(&w, "truncate -s 1T big; echo x | dd of=big seek=1000000 bs=4096 conv=notrunc status=none",
+        CHECK_OK(workspace_open(&w,
+                                "truncate -s 1T big; echo x | dd of=big seek=1000000 bs=4096 conv=notrunc status=none",
                                 "true"),
                  err);
         workspace_unmount_view(&w);
@@ -212,7 +216,8 @@ static void caps_hold(void) {
         struct diff_options o = {.max_entries = 50};
 
         CHECK_OK(workspace_open(&w, "true",
-                                "/usr/bin/python3 -c '\nimport os\nfor i in range(3000):\n os.mkdir(\"dd\"); os.chdir(\"dd\")'"),
+                                "/usr/bin/python3 -c '\nimport os\nfor i in range(3000):\n os.mkdir(\"dd\"); "
+                                "os.chdir(\"dd\")'"),
                  err);
         o.start = w.start;
         CHECK(diff_compute(w.upper, w.lower, &o, &d, &err) == ERR_LIMIT);
@@ -278,12 +283,42 @@ static void works_without_openat2(void) {
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Without root, a sandbox could hide what it made from us by taking our own permissions away. */
+static void reads_what_was_made_unreadable(void) {
+        _cleanup_workspace_ struct workspace w = {0};
+        struct err err = {0};
+        int status = -1;
+
+        CHECK_OK(workspace_open(&w, "echo 1 >f", "echo 2 >f; mkdir -p d/e; echo 1 >d/e/x; chmod 0 d/e/x d/e d f"), err);
+        CHECK(sh(&w, "chown -R 65534:65534 lower t/upper") == 0);
+        (void)fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+                _cleanup_(diff_free) struct diff d = {0};
+                _cleanup_buf_ struct buf out = {0};
+
+                test_failures = 0;
+                w.start.tv_sec += 10; /* chown above counts as a change of the host's */
+                CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+                CHECK_OK(workspace_diff(&w, &d, &err), err);
+                CHECK(show_text(&d, true, &out) == 0);
+                CHECK_STR(out.data, "A d/\nA d/e/\nA d/e/x (2 B)\nM f (2 B) (0644 -> 0000)\n"
+                                    "3 added, 1 changed, 0 removed\n");
+                CHECK(d.count == 4 && (d.entry[0].mode & 07777) == 0 && (d.entry[2].mode & 07777) == 0);
+                (void)fflush(stdout);
+                _exit(test_failures > 0);
+        }
+        (void)waitpid(pid, &status, 0);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void never_opens_through_links(void) {
         _cleanup_workspace_ struct workspace w = {0};
         struct err err = {0};
         const char *name;
 
-        CHECK_OK(workspace_open(&w, "ln -s /etc out; mkdir d; ln -s ../d/../../.. d/up; ln -s hostname f", "true"), err);
+        CHECK_OK(workspace_open(&w, "ln -s /etc out; mkdir d; ln -s ../d/../../.. d/up; ln -s hostname f", "true"),
+                 err);
         CHECK(tree_open(w.lower, "out/passwd", O_RDONLY) == -ELOOP);
         CHECK(tree_open(w.lower, "f", O_RDONLY) == -ELOOP);
         CHECK(tree_open(w.lower, "d/up/etc", O_RDONLY) == -ELOOP);
@@ -294,16 +329,27 @@ static void never_opens_through_links(void) {
 }
 
 static void knows_risky_names(void) {
-        static const char *const risky[] = {".git/hooks/pre-commit", "sub/.git/config",     ".GIT/Config",
-                                            ".envrc",                "a/b/.env",            ".env.local",
-                                            ".vscode/tasks.json",    ".idea/x/y.xml",       ".git/modules/a/b/config",
-                                            ".git",                  "vendor/.git",         ".husky/pre-push",
-                                            ".claude/settings.json", "lib/sitecustomize.py", ".github/workflows/ci.yml",
-                                            "x/evil.pth",            ".git/modules/a/hooks/x"};
-        static const char *const fine[] = {"Makefile",        "src/main.c", ".git/index",       ".git/objects/ab/cd",
-                                           ".gitignore",      "env",        ".git/refs/config", ".git/hooks/x.sample",
-                                           "git/hooks/x",     "envrc",      "x.envrc",          ".github/README",
-                                           "package.json",    ".pth/x"};
+        static const char *const risky[] = {".git/hooks/pre-commit",
+                                            "sub/.git/config",
+                                            ".GIT/Config",
+                                            ".envrc",
+                                            "a/b/.env",
+                                            ".env.local",
+                                            ".vscode/tasks.json",
+                                            ".idea/x/y.xml",
+                                            ".git/modules/a/b/config",
+                                            ".git",
+                                            "vendor/.git",
+                                            ".husky/pre-push",
+                                            ".claude/settings.json",
+                                            "lib/sitecustomize.py",
+                                            ".github/workflows/ci.yml",
+                                            "x/evil.pth",
+                                            ".git/modules/a/hooks/x"};
+        static const char *const fine[] = {"Makefile",     "src/main.c", ".git/index",       ".git/objects/ab/cd",
+                                           ".gitignore",   "env",        ".git/refs/config", ".git/hooks/x.sample",
+                                           "git/hooks/x",  "envrc",      "x.envrc",          ".github/README",
+                                           "package.json", ".pth/x"};
 
         for (size_t i = 0; i < ELEMENTSOF(risky); i++)
                 if (!risk_of_path(risky[i], false)) {
@@ -336,7 +382,8 @@ static void archives_are_complete(void) {
                                 "ln -s \"$long/$long\" new/longlink; mkfifo new/fifo; "
                                 "cp new/$long hard; ln hard hard2; nl=$(printf 'a\\nb'); echo nl >\"new/$nl\"; "
                                 "truncate -s 1T sparse; echo mid | dd of=sparse seek=100000000 bs=4096 conv=notrunc "
-                                "status=none; head -c 300000 /dev/urandom >random; touch -d '1960-01-01 00:00:00.5' random; chmod 4711 random"),
+                                "status=none; head -c 300000 /dev/urandom >random; touch -d '1960-01-01 00:00:00.5' "
+                                "random; chmod 4711 random"),
                  err);
         CHECK_OK(workspace_diff(&w, &d, &err), err);
         _cleanup_fd_ int out = openat(w.base_fd, "a.tar", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -347,19 +394,22 @@ static void archives_are_complete(void) {
         CHECK(sh(&w, "tar tf a.tar | head -1 | grep -qx .stockade/removed") == 0);
         CHECK(sh(&w, "printf 'gd\\0gd/x\\0gone\\0' | cmp - x/.stockade/removed") == 0);
         CHECK(sh(&w, "printf 'new/fifo\\0' | cmp - x/.stockade/skipped") == 0);
-        CHECK(sh(&w, "rm -r x/.stockade; rm view/new/fifo; test $(stat -c %a x/random) = 711; chmod 4711 x/random") == 0);
+        CHECK(sh(&w, "rm -r x/.stockade; rm view/new/fifo; test $(stat -c %a x/random) = 711; chmod 4711 x/random") ==
+              0);
         CHECK(sh(&w, "test $(du -k x/sparse | cut -f1) -lt 100; test $(stat -c %s x/sparse) = $((1<<40)); "
                      "dd if=x/sparse bs=4096 skip=100000000 count=1 status=none | head -c 3 | grep -q mid; "
                      "rm x/sparse view/sparse") == 0);
         CHECK(sh(&w, "diff -r --no-dereference x view") == 0);
         CHECK(sh(&w, "(cd x; find . -type f -printf '%p %m %T@\\n' | sort) >1; "
                      "(cd view; find . -type f -printf '%p %m %T@\\n' | sort) >2; cmp 1 2") == 0);
-        CHECK(sh(&w, "/usr/bin/python3 -c 'import tarfile; t=tarfile.open(\"a.tar\"); assert len(t.getmembers())>10'") == 0);
+        CHECK(sh(&w,
+                 "/usr/bin/python3 -c 'import tarfile; t=tarfile.open(\"a.tar\"); assert len(t.getmembers())>10'") ==
+              0);
 }
 
 TEST_MAIN(TEST(finds_each_kind), TEST(sees_through_opaque_directories), TEST(sees_renames_as_copies),
           TEST(collapses_directories_but_not_warnings), TEST(prints_hostile_names_inert), TEST(writes_json),
           TEST(flags_what_must_not_pass), TEST(finds_conflicts), TEST(ignores_forged_marks),
           TEST(does_not_see_mounts_of_the_host), TEST(compares_sparse_files_without_reading_holes), TEST(caps_hold),
-          TEST(refuses_features_that_it_cannot_read), TEST(works_without_openat2), TEST(never_opens_through_links),
-          TEST(knows_risky_names), TEST(archives_are_complete))
+          TEST(refuses_features_that_it_cannot_read), TEST(works_without_openat2), TEST(reads_what_was_made_unreadable),
+          TEST(never_opens_through_links), TEST(knows_risky_names), TEST(archives_are_complete))

@@ -67,7 +67,8 @@ static int workspace_open(struct workspace *w, const char *before, const char *i
         if (!mkdtemp(w->base))
                 return -errno;
         w->base_fd = open(w->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (sh(w, "umask 022; mkdir lower t view state") != 0 || asprintf(&script, "umask 022; cd lower; %s", before) < 0)
+        if (sh(w, "umask 022; mkdir lower t view state") != 0 ||
+            asprintf(&script, "umask 022; cd lower; %s", before) < 0)
                 return -EIO;
         if (sh(w, script) != 0)
                 return -EIO;

@@ -42,6 +42,7 @@ int main(int argc, char **argv) {
         if (argc < 4 || prctl(PR_SET_DUMPABLE, 0) < 0 || fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0)
                 return 125;
         bool tty = str_eq(argv[2], "tty");
+        (void)signal(SIGCHLD, SIG_DFL);
         (void)sigfillset(&all);
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &all, NULL);

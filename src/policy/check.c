@@ -53,6 +53,30 @@ static int check_hidden(const struct policy *p, const char *key, const char *pat
         return 0;
 }
 
+static bool has_whole_tree(const struct policy *p) {
+        for (size_t i = 0; i < p->files.write_count; i++)
+                if (str_eq(p->files.write[i].path, "/"))
+                        return true;
+        return false;
+}
+
+/* '/' is readable and writable together, as a copy-on-write view, or not at all; any other place starts empty, and so
+ * cannot show what files.read lists at the same path. */
+static int check_views(const struct policy *p, const struct policy_place *places, size_t count, struct err *err) {
+        if (has_whole_tree(p) != policy_strings_has(&p->files.read, "/")) {
+                int r = err_set(err, ERR_INPUT, "%s: '/' has to be in both files.read and files.write, or in neither",
+                                has_whole_tree(p) ? "files.write" : "files.read");
+                (void)err_hint(err, "together they are a copy-on-write view of the host's tree");
+                return r;
+        }
+        for (size_t i = 0; i < count; i++)
+                if (!str_eq(places[i].path, "/") && policy_strings_has(&p->files.read, places[i].path))
+                        return err_set(err, ERR_INPUT,
+                                       "files.write: '%.200s' starts empty, so it cannot be in files.read too",
+                                       places[i].path);
+        return 0;
+}
+
 static int check_paths(const struct policy *p, const struct policy_place *places, size_t count, struct err *err) {
         int r = 0;
 
@@ -82,14 +106,15 @@ static int check_exec(const struct policy *p, const struct policy_place *places,
                         return r;
                 for (size_t k = 0; k < p->files.read.count && !visible; k++)
                         visible = value_path_covers(p->files.read.items[k], path);
-                for (size_t k = 0; k < count && !visible; k++)
-                        visible = value_path_covers(places[k].path, path);
                 /* a folder above visible ones is fine as well: it allows the programs below them */
                 for (size_t k = 0; k < p->files.read.count && !visible; k++)
                         visible = value_path_covers(path, p->files.read.items[k]);
+                for (size_t k = 0; k < count && !visible; k++)
+                        visible = value_path_covers(path, places[k].path);
                 if (visible)
                         continue;
-                r = err_set(err, ERR_INPUT, "tools.exec: '%.200s' is not below a path of files.read or files.write",
+                r = err_set(err, ERR_INPUT,
+                            "tools.exec: '%.200s' is not below a path of files.read, nor a whole place of files.write",
                             path);
                 (void)err_hint(err,
                                "list its folder under files.read; where /bin and /lib are links, write /usr/bin and "
@@ -146,6 +171,8 @@ int policy_check(const struct policy *p, struct err *err) {
         if (r == 0)
                 r = check_paths(p, places, count, err);
         if (r == 0)
+                r = check_views(p, places, count, err);
+        if (r == 0)
                 r = check_exec(p, places, count, err);
         if (r == 0)
                 r = check_secrets(p, err);
@@ -163,17 +190,20 @@ static bool is_missing(const struct schema_row *row, const struct policy *p) {
                 return false;
         case ENFORCE_DRIVER:
                 return p->prefer.count > 0 && !policy_strings_has(&p->prefer, "native");
+        case ENFORCE_EXEC:
+                return p->tools.exec_set && !policy_strings_has(&p->tools.exec, "/") && has_whole_tree(p);
         case ENFORCE_LATER:
         default:
                 return field_given(row, p);
         }
 }
 
+/* Single words may be mechanisms of the host, which others know; a word with a dot is a key of ours. */
 static int check_accepted(const char *const *accepted, size_t count, struct err *err) {
         for (size_t i = 0; i < count; i++) {
                 const struct schema_row *row = schema_find(accepted[i]);
 
-                if (!row || row->scope != SCOPE_POLICY) {
+                if (strchr(accepted[i], '.') && (!row || row->scope != SCOPE_POLICY)) {
                         int r = err_set(err, ERR_INPUT, "cannot accept that '%.60s' is missing: there is no such key",
                                         accepted[i]);
                         (void)err_hint(err, "'stockade profile schema' lists the keys");

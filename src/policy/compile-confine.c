@@ -42,11 +42,23 @@ static uint64_t exec_right(const struct policy *p, const char *path) {
         return compile_executable(p, path) ? RIGHT_EXEC : 0;
 }
 
+/* A path that is read and may be executed as a whole has its rule already. */
+static bool readable_above(const struct policy *p, const char *path) {
+        for (size_t i = 0; i < p->files.read.count; i++)
+                if (str_eq(p->files.read.items[i], path))
+                        return true;
+        return false;
+}
+
 static void add_places(const struct policy *p, const struct compile_options *o, struct buf *b) {
-        if (p->files.workspace.path)
-                rule(b, p->files.workspace.path, RIGHT_READ | RIGHT_WRITE | exec_right(p, p->files.workspace.path));
+        const char *workspace = p->files.workspace.path;
+
+        if (workspace)
+                rule(b, workspace, RIGHT_READ | RIGHT_WRITE | exec_right(p, workspace));
         for (size_t i = 0; i < p->files.write_count; i++) {
                 const char *path = p->files.write[i].path;
+                if (workspace && str_eq(path, workspace))
+                        continue;
                 rule(b, path, RIGHT_READ | RIGHT_WRITE | exec_right(p, path));
         }
         for (size_t i = 0; i < o->share_count; i++) {
@@ -69,17 +81,17 @@ static void add_landlock(const struct policy *p, const struct compile_options *o
         rule(b, "/run/stockade", RIGHT_READ | RIGHT_EXEC);
         rule(b, "/dev", RIGHT_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_TRUNCATE | RIGHT_IOCTL_DEV);
         rule(b, "/dev/shm", RIGHT_READ | RIGHT_WRITE);
-        /* directories that are no links into /usr on hosts without a merged /usr */
+        /* on hosts without a merged /usr these are directories of their own */
         static const char *const host_dirs[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
         for (size_t i = 0; i < ELEMENTSOF(host_dirs); i++)
                 if (!o->root && compile_executable(p, "/usr"))
-                        rule(b, host_dirs[i], RIGHT_READ | RIGHT_EXEC);
-        if (p->tools.exec_set) {
-                for (size_t i = 0; i < p->tools.exec.count; i++)
+                        plan_add(b, OP_LANDLOCK_RULE, STEP_OPTIONAL | STEP_UNLINKED, host_dirs[i],
+                                 RIGHT_READ | RIGHT_EXEC);
+        for (size_t i = 0; i < p->tools.exec.count; i++)
+                if (!readable_above(p, p->tools.exec.items[i]))
                         rule(b, p->tools.exec.items[i], RIGHT_READ | RIGHT_EXEC);
-                for (size_t i = 0; i < ELEMENTSOF(interpreters); i++)
-                        rule(b, interpreters[i], RIGHT_READ | RIGHT_EXEC);
-        }
+        for (size_t i = 0; i < ELEMENTSOF(interpreters) && !compile_executable(p, "/usr"); i++)
+                rule(b, interpreters[i], RIGHT_READ | RIGHT_EXEC);
         add_places(p, o, b);
         plan_add(b, OP_LANDLOCK_END, 0);
 }

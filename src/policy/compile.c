@@ -40,49 +40,27 @@ const struct policy_place *compile_whole_tree(const struct policy *p) {
         return NULL;
 }
 
-/* What programs need of the host's /etc: no secrets, nothing about people. */
+/* What programs need of the host's /etc: no secrets, nothing about people. Each costs a mount. */
 static const char *const etc_binds[] = {
-        "/etc/alternatives",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.conf",
-        "/etc/ld.so.conf.d",
-        "/etc/ssl/certs",
-        "/etc/ssl/openssl.cnf",
-        "/etc/ca-certificates",
-        "/etc/fonts",
-        "/etc/localtime",
-        "/etc/timezone",
-        "/etc/services",
-        "/etc/protocols",
-        "/etc/mime.types",
-        "/etc/magic",
-        "/etc/inputrc",
-        "/etc/bash.bashrc",
-        "/etc/profile",
-        "/etc/os-release",
-        "/etc/debian_version",
-        "/etc/locale.alias",
-        "/etc/terminfo",
-        "/etc/python3",
-        "/etc/python3.11",
-        "/etc/perl",
-        "/etc/java-17-openjdk",
-        "/etc/java-11-openjdk",
-        "/etc/java-21-openjdk",
-        "/etc/pki/tls/certs",
-        "/etc/pki/ca-trust/extracted",
+        "/etc/alternatives",    "/etc/bash.bashrc",     "/etc/fonts",       "/etc/java-11-openjdk",
+        "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/ld.so.cache", "/etc/pki/ca-trust/extracted",
+        "/etc/protocols",       "/etc/services",        "/etc/ssl/certs",   "/etc/ssl/openssl.cnf",
 };
+
+/* The same as on the host, which has links into /usr there. */
+static const char *const etc_links[] = {"/etc/localtime", "/etc/os-release"};
 
 static const char *const host_links[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
 
-static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
+/* random is a link: since Linux 5.6 it is the same device in all but name */
+static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/tty"};
 
 /* Files of /proc that are readable by anyone and say more about the host than a sandbox should know; the rest is
- * read-only, and most of it is refused to an id that is not the host's root. */
+ * read-only, and what only root may read is refused to an id that is not the host's root. */
 static const char *const masks[] = {
-        "/proc/acpi",       "/proc/asound",        "/proc/bus",        "/proc/cmdline", "/proc/driver",
-        "/proc/interrupts", "/proc/irq",           "/proc/kallsyms",   "/proc/kcore",   "/proc/keys",
-        "/proc/modules",    "/proc/sysrq-trigger", "/proc/timer_list",
+        "/proc/acpi",       "/proc/asound",     "/proc/bus",      "/proc/cmdline", "/proc/driver",
+        "/proc/interrupts", "/proc/irq",        "/proc/keys",     "/proc/modules", "/proc/sysrq-trigger",
+        "/proc/scsi",       "/proc/timer_list", "/proc/kallsyms", "/proc/kcore",
 };
 
 static const char *const library_dirs[] = {"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"};
@@ -119,6 +97,8 @@ static void add_etc(const struct policy *p, struct buf *b) {
         plan_add(b, OP_LINK, 0, "/etc/mtab", "/proc/self/mounts");
         for (size_t i = 0; i < ELEMENTSOF(etc_binds); i++)
                 plan_add(b, OP_BIND, STEP_OPTIONAL | STEP_NOEXEC, etc_binds[i], etc_binds[i]);
+        for (size_t i = 0; i < ELEMENTSOF(etc_links); i++)
+                plan_add(b, OP_LIKE_HOST, STEP_NOEXEC, etc_links[i]);
 }
 
 const char *compile_home(const struct policy *p) {
@@ -176,11 +156,9 @@ static void add_places(const struct policy *p, struct buf *b) {
 }
 
 static void add_dev(const struct policy *p, struct buf *b) {
-        static const char *const links[][2] = {{"/dev/fd", "/proc/self/fd"},
-                                               {"/dev/stdin", "/proc/self/fd/0"},
-                                               {"/dev/stdout", "/proc/self/fd/1"},
-                                               {"/dev/stderr", "/proc/self/fd/2"},
-                                               {"/dev/ptmx", "pts/ptmx"}};
+        static const char *const links[][2] = {{"/dev/fd", "/proc/self/fd"},       {"/dev/stdin", "/proc/self/fd/0"},
+                                               {"/dev/stdout", "/proc/self/fd/1"}, {"/dev/stderr", "/proc/self/fd/2"},
+                                               {"/dev/ptmx", "pts/ptmx"},          {"/dev/random", "urandom"}};
 
         for (size_t i = 0; i < ELEMENTSOF(devices); i++)
                 plan_add(b, OP_BIND, STEP_DEVICE | STEP_NOEXEC, devices[i], devices[i]);

@@ -51,7 +51,6 @@ static void say_strings(struct buf *out, const struct policy_strings *s) {
 }
 
 static void explain_place(struct buf *out, const struct policy *p, const struct policy_place *place) {
-        bool copy = policy_strings_has(&p->files.read, place->path);
         bool workspace = p->files.workspace.path && str_eq(p->files.workspace.path, place->path);
         char text[48];
 
@@ -60,9 +59,8 @@ static void explain_place(struct buf *out, const struct policy *p, const struct 
                              "and the "
                              "host's files stay as they are.\n");
         else
-                buf_printf(out, "  It may write in %s%s, which %s.\n", place->path,
-                           workspace ? ", where it starts" : "",
-                           copy ? "shows the host's files; changes are kept apart" : "is its own and empty at first");
+                buf_printf(out, "  It may write in %s, which is its own and empty at first%s.\n", place->path,
+                           workspace ? "; it starts there" : "");
         if (place->size != POLICY_UNSET)
                 buf_printf(out, "    It can put %s there; a write beyond that fails with \"no space left\".\n",
                            spoken(text, sizeof text, TEXT_BYTES, place->size));
@@ -81,7 +79,9 @@ static void explain_files(struct buf *out, const struct policy *p) {
         else if (p->files.read.count > 0) {
                 buf_str(out, "  It may read the host's ");
                 say_strings(out, &p->files.read);
-                buf_str(out, " and change nothing there. Nothing else of the host's files exists inside.\n");
+                buf_str(out,
+                        " and change nothing there. Besides a few public files of /etc (certificates, fonts, the time "
+                        "zone), nothing else of the host exists inside.\n");
         } else
                 buf_str(out, "  It sees none of the host's files.\n");
         for (size_t i = 0; i < count; i++)

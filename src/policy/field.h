@@ -9,10 +9,10 @@ static inline void *field_at(const struct schema_row *row, const void *base) {
         return (char *)base + row->offset;
 }
 static inline size_t *field_count(const struct schema_row *row, const void *base) {
-        return (size_t *)((char *)base + row->count);
+        return (void *)((char *)base + row->count);
 }
 static inline bool *field_flag(const struct schema_row *row, const void *base) {
-        return row->flag ? (bool *)((char *)base + row->flag) : NULL;
+        return row->flag ? (void *)((char *)base + row->flag) : NULL;
 }
 
 /* base points to a struct of that scope. field_init expects zeros; field_copy a freshly initialised target, which is

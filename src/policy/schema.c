@@ -55,8 +55,8 @@ const struct schema_row schema_rows[] = {
         {"files.read", AT(files.read), STRINGS(value_check_path), .narrow = NARROW_PATHS,
          .doc = "Paths of the host that can be read inside, at the same place."},
         {"files.write", AT(files.write), ENTRIES(SCOPE_PLACE, files.write_count), .narrow = NARROW_PLACES,
-         .doc = "Places that can be written. Each is private and empty at first; one that files.read lists too shows "
-                "the host's content, copy-on-write. An entry is a path, or a map with the keys below."},
+         .doc = "Places that can be written, private and empty at first. '/', which files.read must list too, is the "
+                "host's whole tree, copy-on-write. An entry is a path, or a map with the keys below."},
         {"files.write[].path", IN_PLACE(path), TEXT(value_check_path), .doc = "Where the place is. Required."},
         {"files.write[].size", IN_PLACE(size), NUMBER(TEXT_BYTES, 4 * KIB, 1024 * TIB),
          .doc = "Bytes that it can hold."},
@@ -85,12 +85,12 @@ const struct schema_row schema_rows[] = {
          .doc = "A secret that is put into requests on their way out; its value is never inside."},
 
         {"tools.exec", AT(tools.exec), STRINGS(value_check_path), .flag = offsetof(struct policy, tools.exec_set),
-         .narrow = NARROW_PATHS,
+         .narrow = NARROW_PATHS, .enforce = ENFORCE_EXEC,
          .doc = "Programs that may be executed, or folders whose programs may. Absent: any that is visible."},
         {"tools.call", AT(tools.call), STRINGS(value_check_tool), .narrow = NARROW_SUBSET, LATER,
          .doc = "Brokered tools that may be called."},
         {"tools.ask", AT(tools.ask), STRINGS_ADDED(value_check_tool), .narrow = NARROW_ASK, LATER,
-         .doc = "Brokered tools that may be called after a person says yes, each time."},
+         .doc = "Brokered tools that may be called after a person says yes, each time; also if tools.call has them."},
 
         {"limits.cpus", AT(limits.cpus), NUMBER(TEXT_CPUS, 10, 4096000), .narrow = NARROW_LIMIT,
          .doc = "Processors' worth of time, together."},
@@ -140,7 +140,8 @@ const struct schema_row schema_rows[] = {
          .doc = "Names of secrets that the sandbox may use."},
         {"devices", AT(devices), STRINGS(value_check_device), .narrow = NARROW_SUBSET,
          .doc = "Devices of the host, below /dev, that appear inside."},
-        {"shm", AT(shm), NUMBER(TEXT_BYTES, 4 * KIB, 1024 * TIB), .narrow = NARROW_GRANT, .doc = "Size of /dev/shm."},
+        {"shm", AT(shm), NUMBER(TEXT_BYTES, 4 * KIB, 1024 * TIB), .narrow = NARROW_GRANT,
+         .doc = "Size of /dev/shm. Absent: a small default."},
 };
 const size_t schema_row_count = ELEMENTSOF(schema_rows);
 
@@ -208,7 +209,6 @@ size_t schema_element_size(enum schema_scope element) {
         case SCOPE_FILE:
         case SCOPE_POLICY:
         default:
-                assert(!"not an element");
-                return 0;
+                abort(); /* the table names no other kind of entry */
         }
 }

@@ -56,6 +56,7 @@ enum schema_enforce {
         ENFORCE_NOW,    /* by the native cell, or nothing to enforce */
         ENFORCE_LATER,  /* refused when asked for */
         ENFORCE_DRIVER, /* refused unless empty or `native` is among them */
+        ENFORCE_EXEC,   /* refused over a copy-on-write '/', whose programs cannot be told apart by mounts */
 };
 
 struct schema_row {

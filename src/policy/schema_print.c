@@ -70,7 +70,10 @@ static void describe_word(const struct schema_row *row, bool many, struct buf *o
 void schema_describe(const struct schema_row *row, struct buf *out) {
         switch (row->kind) {
         case KIND_NUMBER:
-                buf_str(out, unit_forms[row->unit]);
+                if (row->min == row->max)
+                        buf_printf(out, "%llu", (unsigned long long)row->min);
+                else
+                        buf_str(out, unit_forms[row->unit]);
                 break;
         case KIND_BOOL:
                 buf_str(out, "true or false");
@@ -110,6 +113,8 @@ static const char *enforced_words(const struct schema_row *row) {
                 return "yes";
         case ENFORCE_DRIVER:
                 return "if empty or native is listed";
+        case ENFORCE_EXEC:
+                return "unless files.write has '/'";
         case ENFORCE_LATER:
         default:
                 return row->kind == KIND_CHOICE ? "the first choice only" : "not yet";

@@ -45,9 +45,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8U
-#endif
 #ifndef PR_SET_MDWE
 #define PR_SET_MDWE 65
 #endif
@@ -158,12 +155,6 @@ static const struct syscall_clause seccomp_clauses[] = {
         REFUSE_IF(EPERM, IS(0, SECCOMP_SET_MODE_FILTER), HAS(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)),
 };
 static const struct syscall_rule seccomp_rule = RULE("EPERM with a new listener", seccomp_clauses, SYSCALL_ALLOW);
-
-/* With an exec allowlist, memory that could be executed as a program is refused as on a kernel without memfd; sealed
- * against execution it is fine. */
-static const struct syscall_clause memfd_clauses[] = {ALLOW_IF(HAS(1, MFD_NOEXEC_SEAL))};
-static const struct syscall_rule memfd_rule = RULE("only with MFD_NOEXEC_SEAL; else ENOSYS", memfd_clauses,
-                                                   SYSCALL_DEFAULT);
 
 /* Sockets. Families that no network namespace covers (vsock), that are a way to kernel code which nobody needs (alg,
  * packet, can, tipc…), and netlink beyond routes do not exist. Within the internet families only TCP and UDP do: no raw
@@ -283,7 +274,9 @@ static const struct row rows[] = {
               "brk mmap munmap mremap mprotect madvise msync mincore mlock mlock2 mlockall munlock munlockall "
               "membarrier pkey_alloc pkey_free pkey_mprotect map_shadow_stack=453 mseal=462"),
         ALLOW_WHEN("memory", "memfd_create", SYSCALL_IF_MEMFD),
-        {.group = "memory", .names = "memfd_create", .rule = &memfd_rule, .when = SYSCALL_IF_NO_MEMFD},
+        /* sealed against execution or not, the dynamic loader maps it as a program: with an exec allowlist there is
+           none */
+        {.group = "memory", .names = "memfd_create", .action = SYSCALL_REFUSE(ENOSYS), .when = SYSCALL_IF_NO_MEMFD},
         ALLOW("threads", "futex futex_waitv=449 futex_wake=454 futex_wait=455 futex_requeue=456"),
         ALLOW("signals", "kill tkill tgkill pause restart_syscall rt_sigaction rt_sigpending rt_sigprocmask "
                          "rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sigaltstack"),

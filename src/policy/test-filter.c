@@ -1,6 +1,7 @@
 /* The system call filter, three times over: the compiled program against a plain walk through the table, the table
  * against what is expected of it in so many words, and the program in the kernel that runs this test. */
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/audit.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
@@ -499,7 +500,7 @@ static void test_promises(void) {
         }
         load_table(&(struct filter_options){.no_memfd = true, .no_ptrace = true});
         CHECK(verdict(SYS_memfd_create, 0, MFD_CLOEXEC) == SYSCALL_REFUSE(ENOSYS));
-        CHECK(verdict(SYS_memfd_create, 0, MFD_CLOEXEC | 8) == SYSCALL_ALLOW);
+        CHECK(verdict(SYS_memfd_create, 0, MFD_CLOEXEC | 8) == SYSCALL_REFUSE(ENOSYS));
         CHECK(verdict(SYS_ptrace, PTRACE_TRACEME, 0) == SYSCALL_REFUSE(EPERM));
         CHECK(verdict(SYS_process_vm_readv, 1, 0) == SYSCALL_REFUSE(EPERM));
 }
@@ -549,6 +550,18 @@ static void refuse_for_real(const struct seccomp_data *data) {
                              r);
 }
 
+/* A filter that fails this test lets real calls through: nobody's rights, and no descriptor of the host's, keep them
+ * harmless. */
+static void become_harmless(void) {
+        int memory = memfd_create("stdin", 0);
+
+        if (memory < 0 || dup2(memory, 0) < 0)
+                _exit(98);
+        if (geteuid() == 0 &&
+            (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
+                _exit(98);
+}
+
 /* Runs body in a child with the filter. The child's session is its own: nothing there can touch a terminal. */
 static int in_filter(void (*body)(void)) {
         int status = -1;
@@ -558,6 +571,7 @@ static int in_filter(void (*body)(void)) {
         pid = fork();
         if (pid == 0) {
                 (void)setsid();
+                become_harmless();
                 kernel_failures = 0;
                 install();
                 body();

@@ -364,6 +364,7 @@ static void unenforceable_is_refused(void) {
                 {"image: debian-12\n", "image"},
                 {"user: {root: namespaced}\n", "user.root"},
                 {"secrets: [A]\n", "secrets"},
+                {"files: {read: [/], write: [/]}\ntools: {exec: [/usr]}\n", "tools.exec"},
         };
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 _cleanup_policy_ struct policy p = {0};
@@ -382,11 +383,12 @@ static void unenforceable_is_refused(void) {
                 CHECK(missing.count == 1 && str_eq(missing.items[0], rows[i].key));
         }
         _cleanup_policy_ struct policy p = {0};
-        const char *const unknown[] = {"limits.memry"};
+        const char *const unknown[] = {"limits.memry"}, *const mechanism[] = {"landlock"};
         CHECK(parse(P "isolation: {prefer: [gvisor, native]}\nuser: {root: none}\nrecord: {exec: false}\n", &p, NULL) ==
               0);
         CHECK(policy_enforceable(&p, NULL, 0, NULL, NULL) == 0);
         CHECK(policy_enforceable(&p, unknown, 1, NULL, NULL) == ERR_INPUT);
+        CHECK(policy_enforceable(&p, mechanism, 1, NULL, NULL) == 0);
 }
 
 static void the_whole_must_make_sense(void) {
@@ -403,9 +405,16 @@ static void the_whole_must_make_sense(void) {
                 {"files: {read: [/proc/1]}\n", "files.read: '/proc/1': a sandbox has its own /proc"},
                 {"files: {write: [/dev]}\n", "files.write: '/dev': a sandbox has its own /dev"},
                 {"files: {read: [/usr]}\ntools: {exec: [/bin/sh]}\n",
-                 "tools.exec: '/bin/sh' is not below a path of files.read or files.write"},
+                 "tools.exec: '/bin/sh' is not below a path of files.read, nor a whole place of files.write"},
                 {"files: {read: [/usr], hide: [/usr/sbin]}\ntools: {exec: [/usr/sbin/x]}\n",
                  "tools.exec: '/usr/sbin/x' is inside '/usr/sbin', which files.hide hides"},
+                {"files: {write: [/home]}\ntools: {exec: [/home/x]}\n",
+                 "tools.exec: '/home/x' is not below a path of files.read, nor a whole place of files.write"},
+                {"files: {read: [/usr], write: [/]}\n",
+                 "files.write: '/' has to be in both files.read and files.write, or in neither"},
+                {"files: {read: [/]}\n", "files.read: '/' has to be in both files.read and files.write, or in neither"},
+                {"files: {read: [/srv], write: [/srv]}\n",
+                 "files.write: '/srv' starts empty, so it cannot be in files.read too"},
                 {"network: {allow: [{host: a.b, secret: A}]}\n",
                  "network.allow: the secret 'A' is not listed under 'secrets'"},
                 {"time: {run: 2h, lifetime: 1h}\n", "time.run: a command cannot run longer than time.lifetime"},

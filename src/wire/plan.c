@@ -54,7 +54,7 @@ static const struct op ops[] = {
 
         [OP_NO_NEW_PRIVS] = {"no-new-privs", "", PHASE_CONFINE, 0, true, true},
         [OP_LANDLOCK] = {"landlock", "nn", PHASE_CONFINE, 0, true, false},
-        [OP_LANDLOCK_RULE] = {"landlock-rule", "pn", PHASE_CONFINE, STEP_OPTIONAL, false, false},
+        [OP_LANDLOCK_RULE] = {"landlock-rule", "pn", PHASE_CONFINE, STEP_OPTIONAL | STEP_UNLINKED, false, false},
         [OP_LANDLOCK_END] = {"landlock-end", "", PHASE_CONFINE, 0, true, false},
         [OP_SECCOMP] = {"seccomp", "b", PHASE_CONFINE, 0, true, true},
 
@@ -214,7 +214,8 @@ void plan_print_step(const struct plan_step *s, struct buf *out) {
                 uint16_t flag;
                 const char *name;
         } flags[] = {{STEP_WRITE, "writable"},          {STEP_NOEXEC, "noexec"},       {STEP_DEVICE, "device"},
-                     {STEP_OWNED, "owner is the user"}, {STEP_OPTIONAL, "if present"}, {STEP_WATCH, "watched"}};
+                     {STEP_OWNED, "owner is the user"}, {STEP_OPTIONAL, "if present"}, {STEP_WATCH, "watched"},
+                     {STEP_UNLINKED, "unless a link"}};
         unsigned text = 0, number = 0;
         char line[512];
 

@@ -71,9 +71,10 @@ enum {
         STEP_OPTIONAL = 1 << 0, /* the host may lack the path */
         STEP_WRITE = 1 << 1,    /* bind: writable; otherwise read-only */
         STEP_NOEXEC = 1 << 2,
-        STEP_DEVICE = 1 << 3, /* bind: a device node */
-        STEP_OWNED = 1 << 4,  /* bind, overlay: the owner of the host path appears as the user */
-        STEP_WATCH = 1 << 5,  /* tmpfs, overlay: report when it is full */
+        STEP_DEVICE = 1 << 3,   /* bind: a device node */
+        STEP_OWNED = 1 << 4,    /* bind, overlay: the owner of the host path appears as the user */
+        STEP_WATCH = 1 << 5,    /* tmpfs, overlay: report when it is full */
+        STEP_UNLINKED = 1 << 6, /* rule: only if the path is not a symbolic link */
 };
 
 struct plan_step {

@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +64,7 @@ static bool has(const char *path, const char *text) {
 /* A child that is born in SCOPE; 0 in the child. */
 static pid_t born_in_scope(void) {
         int dir = open(SCOPE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)dir};
+        struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (__u64)dir};
         pid_t pid = dir < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof args);
 
         if (dir >= 0)

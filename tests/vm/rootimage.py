@@ -11,6 +11,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,7 +26,9 @@ class VmError(Exception):
 
 
 def output_of(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    path = os.environ.get("PATH", "/usr/bin") + ":/usr/sbin:/sbin"  # mke2fs and ldconfig, for everybody
+    env = {**os.environ, "PATH": path}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     if done.returncode != 0:
         raise VmError(f"{command[0]} failed: {done.stderr.strip() or done.returncode}")
     return done.stdout
@@ -38,7 +41,7 @@ def installed_packages():
     bare = re.compile(r"[ (:].*")
     for line in output_of("dpkg-query", "-W", "-f", fields).splitlines():
         name, version, status, depends, provides = line.split("\t")
-        if not status.startswith("ii"):
+        if status[1] not in "iWtUF":  # from here on its files are on the disk, even if it waits for another package
             continue
         wants = [[bare.sub("", a.strip()) for a in group.split("|")] for group in depends.split(",")]
         packages[name] = (version, wants)
@@ -97,7 +100,7 @@ def alternatives():
 
 
 def copy_path(source, root):
-    """One file, folder or link with its mode, owner and attributes. Devices and sockets are left out."""
+    """One file, folder or link with its mode, owner and attributes. Not devices, nor what we may not read."""
     info = os.lstat(source)
     target = root + source
     os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
@@ -107,7 +110,7 @@ def copy_path(source, root):
         return
     if stat.S_ISDIR(info.st_mode):
         os.makedirs(target, exist_ok=True)
-    elif stat.S_ISREG(info.st_mode):
+    elif stat.S_ISREG(info.st_mode) and os.access(source, os.R_OK):
         shutil.copyfile(source, target)
     else:
         return
@@ -189,7 +192,7 @@ def make_image(target, names, release):
         size = tree_size(root) * 5 // 4 + FREE_SPACE
         with open(unfinished, "wb") as file:
             file.truncate(size)
-        output_of("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-L", "guest", "-m", "0", "-d", root, unfinished)
+        output_of("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, unfinished)
         os.rename(unfinished, target)
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -210,5 +213,20 @@ def root_image(cache, release, say):
             elif name.startswith("root-"):
                 os.unlink(os.path.join(cache, name))
         say(f"building the guest's root from {len(packages)} packages (once)")
-        make_image(target, [name for name, _ in packages], release)
+        if os.geteuid() == 0:
+            make_image(target, [name for name, _ in packages], release)
+        else:
+            make_as_user(target, release)
     return target
+
+
+def make_as_user(target, release):
+    """An ordinary user cannot give files away: fakeroot remembers their owners until mke2fs has asked for them."""
+    try:
+        output_of("fakeroot", sys.executable, __file__, target, release)
+    except FileNotFoundError:
+        raise VmError("fakeroot is missing, and only root can do without: apt-get install fakeroot") from None
+
+
+if __name__ == "__main__":
+    make_image(sys.argv[1], [name for name, _ in wanted_packages()], sys.argv[2])

@@ -1,0 +1,153 @@
+/* Prepared roots. The files, links and mount points that every sandbox of one plan starts with are the same each time;
+ * they are made once in a folder of the cache and then bound read-only as the root.
+ *
+ * The name is a hash of what the plan was made from and of what was looked up on the host for it (which optional paths
+ * exist, where links point), so a change makes a new skeleton. A run holds a shared lock on its own; old ones are
+ * removed only under an exclusive lock: removing a directory that a sandbox has something mounted on would unmount it.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/run.h"
+
+#define SKELETONS_MAX 64
+#define NAME_SIZE     40
+
+/* Everything of the host that tree_skeleton would look at. */
+static bool hash_host(const struct run *r, char ret[NAME_SIZE]) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+        struct hash h;
+        uint8_t digest[HASH_SIZE];
+        char text[HASH_TEXT_SIZE], target[PATH_MAX];
+        bool usable = false;
+
+        hash_init(&h);
+        hash_add_str(&h, r->plan_key);
+        hash_add(&h, r->plan.policy_hash, HASH_SIZE);
+        while (plan_next(&r->plan, &walk, &s)) {
+                struct stat st;
+
+                usable = usable || s.op == OP_ROOT_TMPFS;
+                if (s.op == OP_LIKE_HOST) {
+                        ssize_t n = readlink(s.text[0], target, sizeof target - 1);
+                        target[n > 0 ? n : 0] = '\0';
+                        hash_add_str(&h, target);
+                }
+                if (s.op == OP_BIND || s.op == OP_LIKE_HOST) {
+                        uint32_t type = stat(s.text[0], &st) == 0 ? st.st_mode & S_IFMT : 0;
+                        hash_add(&h, &type, sizeof type);
+                }
+        }
+        hash_done(&h, digest);
+        hash_text(digest, text);
+        (void)snprintf(ret, NAME_SIZE, "%.32s", text);
+        return usable;
+}
+
+/* Removes a folder of ours. Skeletons are a few levels deep; nothing but us writes there. */
+static void remove_tree(int parent, const char *name, unsigned depth) {
+        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *d = fd >= 0 && depth < 64 ? fdopendir(fd) : NULL;
+        struct dirent *e;
+
+        if (!d) {
+                if (fd >= 0)
+                        (void)close(fd);
+                (void)unlinkat(parent, name, fd >= 0 ? AT_REMOVEDIR : 0);
+                return;
+        }
+        while ((e = readdir(d))) {
+                if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
+                        continue;
+                if (unlinkat(dirfd(d), e->d_name, 0) < 0)
+                        remove_tree(dirfd(d), e->d_name, depth + 1);
+        }
+        (void)closedir(d);
+        (void)unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+/* Too many: those that nobody uses go, and what a killed launcher left half made. */
+static void prune(int cache) {
+        int copy = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+        struct dirent *e;
+        unsigned count = 0;
+
+        if (!d)
+                return;
+        while (readdir(d))
+                count++;
+        rewinddir(d);
+        while (count > SKELETONS_MAX && (e = readdir(d))) {
+                if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
+                        continue;
+                _cleanup_fd_ int fd = openat(cache, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        remove_tree(cache, e->d_name, 0);
+        }
+        (void)closedir(d);
+}
+
+static int make(const struct run *r, int cache, const char *name) {
+        char temporary[NAME_SIZE];
+
+        prune(cache);
+        (void)snprintf(temporary, sizeof temporary, "new-%.30s", r->id);
+        if (mkdirat(cache, temporary, 0755) < 0)
+                return -errno;
+        _cleanup_fd_ int fd = openat(cache, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int result = fd < 0 || flock(fd, LOCK_SH) < 0 || fchmod(fd, 0755) < 0 ? -errno : tree_skeleton(&r->plan, fd);
+        if (result == 0 && renameat(cache, temporary, cache, name) < 0)
+                result = -errno;
+        if (result < 0)
+                remove_tree(cache, temporary, 0);
+        return result;
+}
+
+static int open_locked(int cache, const char *name) {
+        _cleanup_fd_ int fd = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat st;
+
+        if (fd < 0)
+                return -errno;
+        /* whoever removes it holds the lock until it is gone; then our descriptor is of a folder without a name */
+        if (flock(fd, LOCK_SH | LOCK_NB) < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        return st.st_nlink > 0 ? TAKE_FD(fd) : -ENOENT;
+}
+
+void skeleton_get(struct run *r) {
+        char name[NAME_SIZE], base[PATH_MAX];
+        mode_t mask;
+        struct err ignored;
+
+        if (!hash_host(r, name))
+                return;
+        _cleanup_fd_ int cache = paths_state_dir("trees", true, &ignored);
+        if (cache < 0 || paths_state_name("trees", true, base, sizeof base) < 0)
+                return;
+        int fd = open_locked(cache, name);
+        if (fd == -ENOENT) {
+                mask = umask(022);
+                int result = make(r, cache, name);
+                (void)umask(mask);
+                if (result < 0 && result != -EEXIST && result != -ENOTEMPTY)
+                        return;
+                fd = open_locked(cache, name);
+        }
+        if (fd < 0)
+                return;
+        int n = snprintf(r->skeleton, sizeof r->skeleton, "%s/%s", base, name);
+        if (n < 0 || (size_t)n >= sizeof r->skeleton) {
+                (void)close(fd);
+                return;
+        }
+        r->skeleton_lock = fd;
+        r->cell.skeleton = r->skeleton;
+}

@@ -1,0 +1,77 @@
+"""Fixtures. Most tests run twice, as root and as an ordinary user, and each one fails if it leaves something behind."""
+import functools
+
+import pytest
+
+import harness
+
+PEOPLE = ["root", "rootless"]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "leaves: this test looks for leftovers itself")
+    config.addinivalue_line("markers", "long: rounds are scaled by STOCKADE_E2E_SCALE")
+
+
+@pytest.fixture(scope="session")
+def suite():
+    made = harness.Suite()
+    for name in PEOPLE if harness.IS_ROOT else ["rootless"]:
+        # the first run of each may make what is kept for later ones: caches, the file of id locks
+        person = made.person(name)
+        harness.run(person, "--", "true")
+    return made
+
+
+@pytest.fixture(params=PEOPLE)
+def who(request, suite):
+    return suite.person(request.param)
+
+
+@pytest.fixture
+def root(suite):
+    return suite.person("root")
+
+
+@pytest.fixture
+def user(suite):
+    return suite.person("rootless")
+
+
+@pytest.fixture
+def run(who):
+    """run(*args, input=, timeout=, …): `stockade run` as this test's person."""
+    return functools.partial(harness.run, who)
+
+
+@pytest.fixture
+def sh(who):
+    """sh(script, *options): a shell script inside."""
+    def call(script, *options, **kw):
+        return harness.run(who, *options, "--", "/bin/sh", "-c", script, **kw)
+    return call
+
+
+@pytest.fixture
+def py(who):
+    """py(script, *options): a Python script inside."""
+    def call(script, *options, **kw):
+        return harness.run(who, *options, "--", harness.PYTHON, "-ISc", script, **kw)
+    return call
+
+
+@pytest.fixture
+def place(who):
+    """A folder on the host that belongs to this test's person."""
+    return who.folder()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request, suite):
+    if request.node.get_closest_marker("leaves"):
+        yield
+        return
+    before = suite.digest()
+    yield
+    left = suite.left_since(before)
+    assert not left, f"left behind: {left}"
