@@ -85,6 +85,9 @@ static int begin(struct cell_context *c) {
         /* after the move into the cgroup, so that it is the root of the namespace */
         if (unshare(CLONE_NEWCGROUP) < 0)
                 return -errno;
+        for (int n = 1; n < 32; n++) /* what the caller ignores is the caller's matter */
+                if (n != SIGKILL && n != SIGSTOP)
+                        (void)signal(n, SIG_DFL);
         (void)sigemptyset(&none);
         if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
                 return -errno;

@@ -61,8 +61,8 @@ static int list_pids(int dir, int pids[static BATCH]) {
 }
 
 /* Kills those of the first pids that are still there once a pidfd holds each of them. Returns how many were listed. */
-static int kill_batch(int dir, int how) {
-        int pids[BATCH], again[BATCH], fds[BATCH];
+static int kill_batch(int dir) {
+        int pids[BATCH] = {0}, again[BATCH] = {0}, fds[BATCH];
 
         int count = list_pids(dir, pids);
         for (int i = 0; i < count; i++)
@@ -74,7 +74,7 @@ static int kill_batch(int dir, int how) {
                 for (int j = 0; j < still; j++)
                         listed |= again[j] == pids[i];
                 if (listed && fds[i] >= 0)
-                        (void)syscall(SYS_pidfd_send_signal, fds[i], how, NULL, 0);
+                        (void)syscall(SYS_pidfd_send_signal, fds[i], SIGKILL, NULL, 0);
                 if (fds[i] >= 0)
                         (void)close(fds[i]);
         }
@@ -88,7 +88,7 @@ static int kill_by_hand(const struct cgroup *c, int dir) {
                 (void)fd_write_at(dir, "cgroup.freeze", "1");
 
         for (uint64_t end = now_ms() + WAIT_MS; now_ms() < end; sleep_us(500)) {
-                int count = kill_batch(dir, SIGKILL);
+                int count = kill_batch(dir);
                 if (count <= 0)
                         return count;
         }

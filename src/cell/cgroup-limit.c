@@ -89,6 +89,34 @@ static int write_number(struct cgroup_make *m, enum cgroup_controller k, const c
         return write_limit(m, k, file, text);
 }
 
+/* The number in a file of an ancestor, which may be negative: "no limit". */
+static bool read_signed(int dir, const char *path, int64_t *ret) {
+        char text[32], *end;
+
+        if (fd_read_at(dir, path, text, sizeof text) <= 0)
+                return false;
+        *ret = strtoll(text, &end, 10);
+        return end != text;
+}
+
+/* v1 takes no share above that of a cgroup further up. Then that smaller one already holds for us, if it is there. */
+static bool parent_is_stricter(int dir, uint64_t cpus) {
+        char up[64] = "";
+
+        for (size_t depth = 1; depth <= 16; depth++) {
+                char quota_path[128], period_path[128];
+                int64_t quota, period;
+                memcpy(up + 3 * (depth - 1), "../", 4);
+                (void)snprintf(quota_path, sizeof quota_path, "%scpu.cfs_quota_us", up);
+                (void)snprintf(period_path, sizeof period_path, "%scpu.cfs_period_us", up);
+                if (!read_signed(dir, quota_path, &quota) || !read_signed(dir, period_path, &period))
+                        return false;
+                if (quota > 0 && period > 0)
+                        return (uint64_t)quota * 1000 <= cpus * (uint64_t)period;
+        }
+        return false;
+}
+
 /* A share of the processors is a quota per period. The kernel takes no quota below 1 ms, so small shares get a longer
  * period. */
 static int apply_cpus(struct cgroup_make *m) {
@@ -103,8 +131,7 @@ static int apply_cpus(struct cgroup_make *m) {
         int r = period == 100000 ? 0 : write_number(m, CGROUP_CPU, "cpu.cfs_period_us", period);
         if (r == 0)
                 r = write_number(m, CGROUP_CPU, "cpu.cfs_quota_us", quota);
-        /* v1 takes no share above the parent's: then the parent's smaller one already holds for us */
-        return r == -EINVAL ? 0 : r;
+        return r == -EINVAL && parent_is_stricter(m->c->home[CGROUP_CPU], cpus) ? 0 : r;
 }
 
 static bool host_has_swap(void) {

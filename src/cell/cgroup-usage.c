@@ -61,6 +61,16 @@ int cgroup_cpu_usage(const struct cgroup *c, uint64_t *ret_us) {
         return 0;
 }
 
+int cgroup_refusals(const struct cgroup *c, struct cgroup_usage *ret) {
+        int memory = c->home[CGROUP_MEMORY];
+        bool v2 = memory >= 0 && memory == c->into;
+
+        memset(ret, 0xff, sizeof *ret); /* CGROUP_UNSET in every field */
+        ret->fork_refusals = read_key(c->home[CGROUP_PIDS], "pids.events", "max");
+        ret->oom_kills = read_key(memory, v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+        return 0;
+}
+
 int cgroup_usage(const struct cgroup *c, struct cgroup_usage *ret) {
         int cpu = c->home[CGROUP_CPU], memory = c->home[CGROUP_MEMORY], pids = c->home[CGROUP_PIDS];
         int io = c->home[CGROUP_IO];

@@ -99,6 +99,8 @@ struct cgroup_usage {
         uint64_t throttled_us;  /* by the limit on cpus */
 };
 int cgroup_usage(const struct cgroup *c, struct cgroup_usage *ret);
+int cgroup_refusals(const struct cgroup *c,
+                    struct cgroup_usage *ret); /* oom_kills and fork_refusals alone: two reads */
 int cgroup_cpu_usage(const struct cgroup *c, uint64_t *ret_us);
 
 /* Removes the leaves, killing first whatever is still in them, and waits (3 s at most) for tasks that are exiting.
@@ -109,5 +111,5 @@ int cgroup_destroy(struct cgroup *c);
 void cgroup_close(struct cgroup *c);
 
 /* Removes leaves whose launcher and keeper are both gone, with what still runs in them. Returns how many. About
- * 50 us when there is nothing to find. */
+ * 0.1 ms when there is nothing to find. */
 int cgroup_sweep(void);

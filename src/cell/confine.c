@@ -3,6 +3,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "cell/cell.h"
@@ -62,6 +63,17 @@ static int step_rule(const struct cell_context *c, const struct plan_step *s) {
         return (int)kernel_result(syscall(SYS_landlock_add_rule, c->ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0));
 }
 
+static int step_rlimit(const struct plan_step *s) {
+        struct rlimit now, want = {.rlim_cur = s->number[1], .rlim_max = s->number[1]};
+
+        if (getrlimit((int)s->number[0], &now) < 0)
+                return -errno;
+        /* never above what we were given: lowering needs no privilege */
+        if (now.rlim_max != RLIM_INFINITY && want.rlim_max > now.rlim_max)
+                want.rlim_cur = want.rlim_max = now.rlim_max;
+        return setrlimit((int)s->number[0], &want) < 0 ? -errno : 0;
+}
+
 static int step_seccomp(const struct plan_step *s) {
         size_t count = s->blob_size / sizeof(struct sock_filter);
 
@@ -81,6 +93,8 @@ int confine_step(struct cell_context *c, const struct plan_step *s) {
                 return step_rule(c, s);
         case OP_LANDLOCK_END:
                 return (int)kernel_result(syscall(SYS_landlock_restrict_self, c->ruleset, c->landlock_flags));
+        case OP_RLIMIT:
+                return step_rlimit(s);
         case OP_SECCOMP:
                 return step_seccomp(s);
         default:

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "cell/cell.h"
@@ -37,17 +36,6 @@ static int step_session(void) {
         if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
                 return -errno;
         return 0;
-}
-
-static int step_rlimit(const struct plan_step *s) {
-        struct rlimit now, want = {.rlim_cur = s->number[1], .rlim_max = s->number[1]};
-
-        if (getrlimit((int)s->number[0], &now) < 0)
-                return -errno;
-        /* never above what we were given: lowering needs no privilege */
-        if (now.rlim_max != RLIM_INFINITY && want.rlim_max > now.rlim_max)
-                want.rlim_cur = want.rlim_max = now.rlim_max;
-        return setrlimit((int)s->number[0], &want) < 0 ? -errno : 0;
 }
 
 /* Rootless: one more user and mount namespace, so that every mount above is locked; it maps the same single id. */
@@ -109,8 +97,6 @@ int enter_step(struct cell_context *c, const struct plan_step *s) {
                 return kernel_mount_setattr(AT_FDCWD, s->text[0], AT_SYMLINK_NOFOLLOW, &readonly);
         case OP_SESSION:
                 return step_session();
-        case OP_RLIMIT:
-                return step_rlimit(s);
         case OP_IDS:
                 return step_ids(c, s);
         case OP_NO_NESTING:

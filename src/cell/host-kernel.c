@@ -141,7 +141,7 @@ static int try_clone3(void *argument) {
         if (pid == 0)
                 for (;;)
                         (void)pause();
-        int r = kernel_pidfd_send_signal(pidfd, SIGKILL);
+        int r = kernel_pidfd_send_signal(pidfd, SIGKILL, NULL);
         siginfo_t info;
         if (r == 0 && waitid((idtype_t)3 /* P_PIDFD */, (id_t)pidfd, &info, WEXITED) < 0)
                 r = -errno;

@@ -9,6 +9,7 @@
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@
 #define KERNEL_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
 #define KERNEL_LANDLOCK_LOG_NEW_EXEC_ON            (1U << 1) /* ABI 7: denials of later programs are audited too */
 #define KERNEL_LANDLOCK_SCOPE_SIGNAL               (1ULL << 1)
+
+#define KERNEL_PIDFD_GET_MNT_NAMESPACE _IO(0xff, 3) /* Linux 6.11 */
 
 /* struct landlock_ruleset_attr as of ABI 6; older kernels take its beginning. */
 struct kernel_landlock_ruleset {
@@ -81,8 +84,8 @@ static inline int kernel_close_range(unsigned first, unsigned last, unsigned fla
         return (int)kernel_result(syscall(SYS_close_range, first, last, flags));
 }
 
-static inline int kernel_pidfd_send_signal(int pidfd, int number) {
-        return (int)kernel_result(syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0));
+static inline int kernel_pidfd_send_signal(int pidfd, int number, siginfo_t *info) {
+        return (int)kernel_result(syscall(SYS_pidfd_send_signal, pidfd, number, info, 0));
 }
 
 /* The Landlock ABI of this kernel, or -errno (-ENOSYS: not built in, -EOPNOTSUPP: switched off at boot). */

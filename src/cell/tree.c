@@ -6,7 +6,9 @@
  * before the first step. */
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -17,6 +19,8 @@
 
 /* Where the new root is attached until it is pivoted to. Nothing below it can be a bind's source. */
 #define ATTACH_POINT "/sys"
+
+#define COPY_MAX (1 << 20)
 
 /* Path relative to a root descriptor: "/usr" as "usr", "/" as ".". */
 static const char *relative(const char *path) {
@@ -464,6 +468,39 @@ static int step_file(struct cell_context *c, const struct plan_step *s) {
         return fd_write_full(fd, s->blob, s->blob_size);
 }
 
+/* A file that programs only read and that is small enough to copy: cheaper than a mount of its own. */
+static int step_copy(struct cell_context *c, const struct plan_step *s) {
+        const char *name;
+        char block[4096];
+        _cleanup_fd_ int in = openat(c->host, relative(s->text[0]), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK),
+                         out = -EBADF, parent = -EBADF;
+        if (in < 0)
+                return errno == ENOENT ? 0 : -errno;
+        parent = make_parents(c, s->text[0], &name);
+        if (parent < 0)
+                return parent;
+        out = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (out < 0)
+                return -errno;
+        for (size_t total = 0; total < COPY_MAX;) {
+                ssize_t n = read(in, block, sizeof block);
+                if (n <= 0)
+                        return n < 0 ? -errno : 0;
+                int r = fd_write_full(out, block, (size_t)n);
+                if (r < 0)
+                        return r;
+                total += (size_t)n;
+        }
+        return -EFBIG;
+}
+
+static int step_loopback(void) {
+        struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK};
+        _cleanup_fd_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
 static int step_dir(struct cell_context *c, const struct plan_step *s) {
         const char *name;
         _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
@@ -480,7 +517,7 @@ static bool in_skeleton(const struct cell_context *c, const struct plan_step *s)
 
         if (!c->skeleton)
                 return false;
-        return s->op == OP_DIR || s->op == OP_FILE || s->op == OP_LINK ||
+        return s->op == OP_DIR || s->op == OP_FILE || s->op == OP_COPY || s->op == OP_LINK ||
                (s->op == OP_LIKE_HOST && readlinkat(c->host, relative(s->text[0]), &byte, 1) > 0);
 }
 
@@ -493,6 +530,7 @@ static int skeleton_step(struct cell_context *c, const struct plan_step *s) {
         switch ((int)s->op) {
         case OP_DIR:
         case OP_FILE:
+        case OP_COPY:
         case OP_LINK:
                 return tree_step(c, s);
         case OP_LIKE_HOST:
@@ -551,6 +589,10 @@ int tree_step(struct cell_context *c, const struct plan_step *s) {
                 return make_link(c, s->text[0], s->text[1], s->flags & STEP_OPTIONAL);
         case OP_FILE:
                 return step_file(c, s);
+        case OP_COPY:
+                return step_copy(c, s);
+        case OP_LOOPBACK:
+                return step_loopback();
         case OP_LIKE_HOST:
                 return step_like_host(c, s);
         case OP_BIND:

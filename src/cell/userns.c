@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 #include "cell/cell.h"
 #include "cell/kernel.h"
@@ -35,14 +34,16 @@ static int write_maps(pid_t pid, const char *uid_map, const char *gid_map, int *
 }
 
 int cell_user_namespace(const char *uid_map, const char *gid_map, struct err *err) {
-        static char stack[4096] __attribute__((aligned(16)));
+        /* the helper of an earlier call may still be on its way out: each has a stack of its own */
+        static char stacks[CELL_OWNER_MAX + 1][2048] __attribute__((aligned(16)));
+        static size_t used;
         int fd = -EBADF;
 
-        pid_t pid = clone(end, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_NEWUSER | SIGCHLD, NULL);
+        if (used >= ELEMENTSOF(stacks))
+                return err_set(err, ERR_LIMIT, "more than %zu user namespaces", ELEMENTSOF(stacks));
+        pid_t pid = clone(end, stacks[used++] + sizeof stacks[0], CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
         int r = pid < 0 ? -errno : write_maps(pid, uid_map, gid_map, &fd);
-        if (pid > 0)
-                while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
+        /* it is reaped when we end, or by whoever waits for all */
         if (r < 0) {
                 (void)err_set(err, r, "could not make a user namespace");
                 return err_hint(err, "'stockade doctor' shows whether this host permits user namespaces");

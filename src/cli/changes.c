@@ -86,7 +86,8 @@ static int apply(struct run *r, const struct diff *d, bool interactive, struct e
                               r->limits.overlay);
         apply_decision_free(&v);
         if (result == 0 && left_out > 0 && !interactive) {
-                (void)err_set(err, ERR_REFUSED, "%zu changes were not applied to '%s'", left_out, r->limits.overlay);
+                (void)err_set(err, ERR_REFUSED, "%zu change%s not applied to '%s'", left_out,
+                              left_out == 1 ? " was" : "s were", r->limits.overlay);
                 return err_hint(
                         err, "%s",
                         refused ? "they changed outside, or are devices or set-id files: run again, or use --keep FILE"

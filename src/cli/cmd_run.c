@@ -49,7 +49,10 @@ static void settle(struct run *r, struct err *err) {
 
         (void)clock_gettime(CLOCK_REALTIME, &now);
         r->outcome.end_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-        (void)cgroup_usage(&r->cgroup, &r->outcome.usage);
+        if (r->options.record || r->options.json)
+                (void)cgroup_usage(&r->cgroup, &r->outcome.usage);
+        else
+                (void)cgroup_refusals(&r->cgroup, &r->outcome.usage);
         r->outcome.audit = r->audit >= 0 && (r->options.record || r->options.json) && audit_is_on();
         outcome_judge(r);
         if (r->outcome.exec_error && !r->options.json) {
@@ -65,6 +68,17 @@ static void settle(struct run *r, struct err *err) {
                 err_print(err);
                 r->outcome.status = EXIT_FAILED;
         }
+}
+
+/* A run that did not begin, or not well: it has a record too. */
+static void refuse(struct run *r, struct err *err) {
+        struct err ignored;
+
+        r->outcome.reason = REASON_FAILED;
+        r->outcome.status = EXIT_FAILED;
+        r->outcome.error = err->text[0] ? err->text : "the profile or an option was refused";
+        memset(&r->outcome.usage, 0xff, sizeof r->outcome.usage); /* nothing was measured */
+        (void)record_write(r, &ignored);
 }
 
 int cmd_run(int argc, char **argv) {
@@ -100,7 +114,7 @@ int cmd_run(int argc, char **argv) {
                 relay_terminal_restore(&r);
                 if (err.text[0])
                         err_print(&err);
-                r.outcome.status = EXIT_FAILED;
+                refuse(&r, &err);
         }
         start_cleanup(&r);
         return r.outcome.status;

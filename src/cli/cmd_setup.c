@@ -139,6 +139,8 @@ int setup_spawn(const char *const *argv) {
 /* A name or a number, as it stands in the user database. */
 static int find_user(struct setup *s, const char *text, struct err *err) {
         char *end;
+
+        assert(text);
         errno = 0;
         unsigned long number = strtoul(text, &end, 10);
         bool numeric = text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && number < UINT32_MAX;

@@ -1,11 +1,14 @@
-/* The keeper: a fork of the launcher that outlives it only when it was killed, to remove what it could not.
+/* The keeper: a fork of the launcher that outlives it for a moment and removes the sandbox's cgroups.
  *
- * It waits for one byte or for the end of the socket. A byte: the launcher cleaned up itself. The end without a byte:
- * the launcher is dead; the sandbox died with it (parent death signal) or dies now, its cgroups are removed, and the
- * caller's terminal gets its settings back. It is in a session of its own, so that what kills the launcher's process
- * group does not reach it, and it keeps none of the caller's streams open. */
+ * It waits for the end of its socket, which comes with the launcher's, however that ends. A byte before says that all
+ * was well: every process of the sandbox is dead already, and what is left to do takes the caller no time. Without it
+ * the launcher was killed; the sandbox died with it (parent death signal) or dies now, and the caller's terminal gets
+ * its settings back. The keeper is in a session of its own, so that what kills the launcher's process group does not
+ * reach it, and it keeps none of the caller's streams open. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,26 +22,31 @@ static void pause_ms(long ms) {
         (void)nanosleep(&t, NULL);
 }
 
-/* The cell's process may still be on its way to notice that its parent is gone: look again until nothing is left. */
-static void clean_up(void) {
+/* The launcher's locks on its cgroups went with it, so a sweep finds them; or another keeper's sweep did. After a kill
+ * the cell's process may still be on its way to notice that its parent is gone: look again until nothing is left. */
+static void clean_up(bool orderly) {
+        if (orderly && cgroup_sweep() > 0)
+                return;
         for (int i = 0, quiet = 0; i < 200 && quiet < 5; i++) {
-                quiet = cgroup_sweep() > 0 ? 0 : quiet + 1;
                 pause_ms(i < 5 ? 2 : 20);
+                quiet = cgroup_sweep() > 0 ? 0 : quiet + 1;
         }
 }
 
 _noreturn_ static void keep(int socket, int terminal, const struct termios *settings) {
-        char byte;
+        /* nothing is read before the other end is gone: what lies in the socket is to stay there until then */
+        struct pollfd gone = {.fd = socket, .events = POLLRDHUP};
+        char bytes[8];
         ssize_t n;
 
-        do
-                n = read(socket, &byte, 1);
-        while (n < 0 && errno == EINTR);
-        if (n == 1)
-                _exit(0);
-        if (terminal >= 0)
+        while (poll(&gone, 1, -1) < 0 && errno == EINTR)
+                ;
+        n = read(socket, bytes, sizeof bytes);
+        bool orderly = n > 0 && bytes[n - 1] == 'd';
+        (void)close(socket);
+        if (terminal >= 0 && !orderly)
                 (void)tcsetattr(terminal, TCSANOW, settings);
-        clean_up();
+        clean_up(orderly);
         _exit(0);
 }
 
@@ -86,9 +94,26 @@ int keeper_start(struct run *r, struct err *err) {
         return 0;
 }
 
-void keeper_done(struct run *r) {
-        if (r->keeper < 0)
-                return;
-        (void)send(r->keeper, "d", 1, MSG_NOSIGNAL);
-        fd_close(&r->keeper);
+/* The last process of a mount namespace takes it apart while its parent waits: a fifth of a millisecond. A descriptor
+ * of it that lies in the keeper's socket, unread until we are gone, moves that work there. */
+void keeper_hold(struct run *r) {
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int))];
+        } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))}};
+        char byte = 'm';
+        struct iovec data = {.iov_base = &byte, .iov_len = 1};
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+        _cleanup_fd_ int fd = ioctl(r->pidfd, KERNEL_PIDFD_GET_MNT_NAMESPACE, 0);
+
+        if (fd < 0)
+                return; /* before Linux 6.11: it is taken apart where it always was */
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+        (void)sendmsg(r->keeper, &message, MSG_NOSIGNAL);
+}
+
+bool keeper_done(struct run *r) {
+        /* the descriptor stays open: the keeper begins when we are gone */
+        return r->keeper >= 0 && send(r->keeper, "d", 1, MSG_NOSIGNAL) == 1;
 }

@@ -34,7 +34,7 @@ static void kill_all(struct run *r, enum run_reason reason) {
         if (r->outcome.reason == REASON_EXITED)
                 r->outcome.reason = reason;
         if (cgroup_kill(&r->cgroup) < 0)
-                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL);
+                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL, NULL);
 }
 
 static void connect_flow(struct flow *f, int in, int out, bool owns_out) {
@@ -133,7 +133,9 @@ static void take_signals(struct loop *l) {
                         copy_size(l->run);
                         continue;
                 }
-                (void)kernel_pidfd_send_signal(l->run->pidfd, n);
+                /* from the terminal's keys it is for the whole foreground group, as it would be without us */
+                siginfo_t to_group = {.si_signo = n, .si_code = SI_QUEUE, .si_value = {.sival_int = REPORT_TO_GROUP}};
+                (void)kernel_pidfd_send_signal(l->run->pidfd, n, info.ssi_code == SI_KERNEL ? &to_group : NULL);
         }
 }
 

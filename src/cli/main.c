@@ -28,8 +28,8 @@ static const struct verb {
 } verbs[] = {
         {"run", cmd_run, "run a command in a sandbox"},
         {"profile", cmd_policy, "list, show, check and explain profiles"},
-        //      {"doctor", cmd_doctor, "say what this host can enforce, and how to get the rest"},
-        //      {"setup", cmd_setup, "once, as root: give a user what rootless sandboxes need"},
+        {"doctor", cmd_doctor, "say what this host can enforce, and how to get the rest"},
+        {"setup", cmd_setup, "once, as root: give a user what rootless sandboxes need"},
 };
 
 static int usage(FILE *out, int status) {

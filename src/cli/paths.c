@@ -9,31 +9,23 @@
 
 /* Beside this program in a build folder, else where it was installed. */
 int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
-        static const char *const places[] = {"", "/../guest"};
-        char self[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+        static char self[PATH_MAX];
 
-        if (n < 0)
-                return err_set(err, -errno, "cannot read /proc/self/exe");
-        self[n] = '\0';
-        char *slash = strrchr(self, '/');
-        if (slash)
-                *slash = '\0';
-        for (size_t i = 0; i < ELEMENTSOF(places); i++) {
-                char path[PATH_MAX + 64], *real;
-
-                (void)snprintf(path, sizeof path, "%s%s/%s", self, places[i], name);
-                if (access(path, X_OK) == 0 && (real = realpath(path, NULL))) {
-                        int length = snprintf(ret, size, "%s", real);
-                        free(real);
-                        return length > 0 && (size_t)length < size
-                                       ? 0
-                                       : err_set(err, -ENAMETOOLONG, "cannot use '%s'", path);
-                }
+        if (self[0] == '\0') {
+                ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+                if (n < 0)
+                        return err_set(err, -errno, "cannot read /proc/self/exe");
+                self[n] = '\0';
+                char *slash = strrchr(self, '/');
+                if (slash)
+                        *slash = '\0';
         }
-        int length = snprintf(ret, size, "%s/%s", STOCKADE_LIBEXECDIR, name);
-        if (length > 0 && (size_t)length < size && access(ret, X_OK) == 0)
-                return 0;
+        const char *const places[] = {self, STOCKADE_LIBEXECDIR};
+        for (size_t i = 0; i < ELEMENTSOF(places); i++) {
+                int n = snprintf(ret, size, "%s/%s", places[i], name);
+                if (n > 0 && (size_t)n < size && access(ret, X_OK) == 0)
+                        return 0;
+        }
         (void)err_set(err, -ENOENT, "cannot find our program '%s' beside this one or in " STOCKADE_LIBEXECDIR, name);
         return err_hint(err, "reinstall Stockade, or run it from its build folder");
 }

@@ -147,20 +147,22 @@ static int unpack(struct run *r, const void *bytes, size_t size, bool fresh, str
 }
 
 /* The plan goes into a sealed memfd: from here on nobody changes it, not even us. */
-static int seal(struct run *r, struct err *err) {
+static int seal(struct run *r, const void *bytes, size_t size, struct err *err) {
         _cleanup_fd_ int fd = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        size_t size = r->plan.size;
 
         if (fd < 0)
                 return err_set(err, -errno, "could not make a memory file for the plan");
-        int w = fd_write_full(fd, r->plan.bytes, size);
+        int w = fd_write_full(fd, bytes, size);
         if (w < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return err_set(err, w < 0 ? w : -errno, "could not seal the plan");
         void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
         if (map == MAP_FAILED)
                 return err_set(err, -errno, "could not map the plan");
+        if (r->plan_bytes)
+                (void)munmap(r->plan_bytes, r->plan_size);
         r->plan_bytes = map;
-        return plan_check(map, size, &r->plan, err);
+        r->plan_size = size;
+        return 0;
 }
 
 /* Runs the compiler; its own sentence on standard error is all that a person needs to see. */
@@ -283,20 +285,19 @@ int plan_cache_get(struct run *r, struct err *err) {
 
         _cleanup_fd_ int cache = paths_state_dir("plans", true, &ignored);
         if (cache < 0 || fd_read_file(cache, key, PLAN_FILE_MAX, true, &data, &size, &ignored) < 0 ||
-            unpack(r, data, size, false, &ignored) < 0) {
+            seal(r, data, size, &ignored) < 0 || unpack(r, r->plan_bytes, size, false, &ignored) < 0) {
                 free(TAKE_PTR(data));
                 result = compile(compiler, &a, &data, &size, err);
-                if (result < 0)
-                        return result;
-                result = unpack(r, data, size, true, err);
+                if (result == 0)
+                        result = seal(r, data, size, err);
+                if (result == 0)
+                        result = unpack(r, r->plan_bytes, size, true, err);
                 if (result < 0)
                         return result;
                 if (cache >= 0)
                         store(cache, key, data, size);
         }
         memcpy(r->plan_key, key, sizeof key);
-        result = seal(r, err);
-        if (result == 0)
-                read_limits(r);
-        return result;
+        read_limits(r);
+        return 0;
 }

@@ -83,6 +83,8 @@ static void put_outcome(struct json *j, const struct run_outcome *o) {
         else
                 json_null(j, "signal");
         json_bool(j, "output_cut", o->output_cut);
+        if (o->error)
+                json_str(j, "error", o->error);
 }
 
 static void put_missing(struct json *j, const struct run *r) {

@@ -102,13 +102,15 @@ struct run_outcome {
         struct run_denial denials[RUN_DENIALS_MAX];
         size_t denial_count;
         bool audit; /* Landlock's denials had a source */
+        const char *error; /* why it was refused or failed; REASON_FAILED */
 };
 
 struct run {
         struct run_options options;
         struct plan plan;
         char plan_key[HASH_TEXT_SIZE]; /* of everything that the plan was compiled from but the policy */
-        void *plan_bytes;
+        void *plan_bytes; /* a sealed mapping that holds the plan */
+        size_t plan_size;
         char skeleton[512];
         int skeleton_lock;
         struct run_limits limits;
@@ -151,7 +153,8 @@ void start_cleanup(struct run *r); /* frees everything that a run holds; safe at
 
 /* keeper.c */
 int keeper_start(struct run *r, struct err *err);
-void keeper_done(struct run *r); /* everything is gone: nothing is left to do for it */
+void keeper_hold(struct run *r); /* leaves taking the sandbox's mounts apart to the keeper */
+bool keeper_done(struct run *r); /* the sandbox is dead; true if the keeper will remove its cgroups when we end */
 
 /* loop.c: until the sandbox has ended; fills outcome. */
 int loop_run(struct run *r, struct err *err);

@@ -39,7 +39,13 @@ static bool hash_host(const struct run *r, char ret[NAME_SIZE]) {
                         target[n > 0 ? n : 0] = '\0';
                         hash_add_str(&h, target);
                 }
-                if (s.op == OP_BIND || s.op == OP_LIKE_HOST) {
+                if (s.op == OP_COPY && stat(s.text[0], &st) == 0) {
+                        hash_add(&h, &st.st_ino, sizeof st.st_ino);
+                        hash_add(&h, &st.st_size, sizeof st.st_size);
+                        hash_add(&h, &st.st_mtim, sizeof st.st_mtim);
+                        hash_add(&h, &st.st_ctim, sizeof st.st_ctim);
+                }
+                if ((s.op == OP_BIND && (s.flags & STEP_OPTIONAL)) || s.op == OP_LIKE_HOST) {
                         uint32_t type = stat(s.text[0], &st) == 0 ? st.st_mode & S_IFMT : 0;
                         hash_add(&h, &type, sizeof type);
                 }

@@ -31,9 +31,12 @@ static int make_id(char ret[33], struct err *err) {
 static int take_ids(struct run *r, struct err *err) {
         uint32_t slot;
 
-        if (mkdir("/run/stockade", 0711) < 0 && errno != EEXIST)
-                return err_set(err, -errno, "cannot make /run/stockade");
-        _cleanup_fd_ int fd = open("/run/stockade/ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        _cleanup_fd_ int fd = open("/run/stockade/ids", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 && errno == ENOENT) {
+                if (mkdir("/run/stockade", 0711) < 0 && errno != EEXIST)
+                        return err_set(err, -errno, "cannot make /run/stockade");
+                fd = open("/run/stockade/ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        }
         if (fd < 0)
                 return err_set(err, -errno, "cannot open /run/stockade/ids");
         (void)getrandom(&slot, sizeof slot, 0);
@@ -249,6 +252,8 @@ int start_run(struct run *r, struct err *err) {
         (void)clock_gettime(CLOCK_REALTIME, &r->start);
         r->outcome.start_ms = (uint64_t)r->start.tv_sec * 1000 + (uint64_t)r->start.tv_nsec / 1000000;
         result = cell_start(&r->cell, &r->pid, &r->pidfd, err);
+        if (result == 0)
+                keeper_hold(r);
         fd_close(&r->cell.report);
         for (int i = 0; i < 3; i++)
                 if (r->cell.stdio[i] > 2)
@@ -261,14 +266,14 @@ int start_run(struct run *r, struct err *err) {
 
 void start_cleanup(struct run *r) {
         if (r->pid > 0) {
-                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL);
+                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL, NULL);
                 while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
         }
-        (void)cgroup_destroy(&r->cgroup);
         relay_terminal_restore(r);
-        keeper_done(r);
+        if (!keeper_done(r))
+                (void)cgroup_destroy(&r->cgroup);
         if (r->plan_bytes)
-                (void)munmap(r->plan_bytes, r->plan.size);
+                (void)munmap(r->plan_bytes, r->plan_size);
         options_free(&r->options);
 }

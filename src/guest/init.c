@@ -62,7 +62,10 @@ int main(int argc, char **argv) {
                         continue;
                 if (n != SIGCHLD) {
                         if (info.si_pid == 0) /* from outside the namespace only; those inside can signal directly */
-                                (void)kill(command, n);
+                                (void)kill(info.si_code == SI_QUEUE && info.si_value.sival_int == REPORT_TO_GROUP
+                                                   ? -command
+                                                   : command,
+                                           n);
                         continue;
                 }
                 int status;

@@ -112,16 +112,16 @@ int compile_confine(const struct policy *p, const struct compile_options *o, str
                 plan_add(b, OP_READONLY, 0, "/run");
         }
         plan_add(b, OP_SESSION, 0);
-        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_CORE, (uint64_t)0);
-        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_MEMLOCK, (uint64_t)(8 << 20));
-        if (p->limits.files != POLICY_UNSET)
-                plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_NOFILE, p->limits.files);
         plan_add(b, OP_IDS, 0, (uint64_t)COMPILE_UID, (uint64_t)COMPILE_GID);
         plan_add(b, OP_NO_NESTING, 0);
         plan_add(b, OP_CAPS, 0);
         plan_add(b, OP_NO_NEW_PRIVS, 0);
         if (!accepted(o, "landlock"))
                 add_landlock(p, o, b);
+        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_CORE, (uint64_t)0);
+        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_MEMLOCK, (uint64_t)(8 << 20));
+        if (p->limits.files != POLICY_UNSET)
+                plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_NOFILE, p->limits.files);
         plan_add(b, OP_SECCOMP, 0, (const void *)program, (size_t)count * sizeof program[0]);
         plan_add(b, OP_EXEC, 0);
         return 0;

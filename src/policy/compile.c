@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "policy/compile-internal.h"
 
-#define ROOT_SIZE    (1ULL << 20)
+#define ROOT_SIZE    (4ULL << 20)
 #define ROOT_INODES  2048ULL
 #define PLACE_SIZE   (64ULL << 20)
 #define PLACE_INODES 16384ULL
@@ -40,11 +40,14 @@ const struct policy_place *compile_whole_tree(const struct policy *p) {
         return NULL;
 }
 
-/* What programs need of the host's /etc: no secrets, nothing about people. Each costs a mount. */
+/* What programs need of the host's /etc: no secrets, nothing about people. Folders are bound, small files copied. */
 static const char *const etc_binds[] = {
-        "/etc/alternatives",    "/etc/bash.bashrc",     "/etc/fonts",       "/etc/java-11-openjdk",
-        "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/ld.so.cache", "/etc/pki/ca-trust/extracted",
-        "/etc/protocols",       "/etc/services",        "/etc/ssl/certs",   "/etc/ssl/openssl.cnf",
+        "/etc/alternatives",    "/etc/fonts",     "/etc/java-11-openjdk",        "/etc/java-17-openjdk",
+        "/etc/java-21-openjdk", "/etc/ssl/certs", "/etc/pki/ca-trust/extracted",
+};
+static const char *const etc_copies[] = {
+        "/etc/bash.bashrc", "/etc/ld.so.cache", "/etc/mime.types",
+        "/etc/protocols",   "/etc/services",    "/etc/ssl/openssl.cnf",
 };
 
 /* The same as on the host, which has links into /usr there. */
@@ -57,11 +60,8 @@ static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/d
 
 /* Files of /proc that are readable by anyone and say more about the host than a sandbox should know; the rest is
  * read-only, and what only root may read is refused to an id that is not the host's root. */
-static const char *const masks[] = {
-        "/proc/acpi",       "/proc/asound",     "/proc/bus",      "/proc/cmdline", "/proc/driver",
-        "/proc/interrupts", "/proc/irq",        "/proc/keys",     "/proc/modules", "/proc/sysrq-trigger",
-        "/proc/scsi",       "/proc/timer_list", "/proc/kallsyms", "/proc/kcore",
-};
+static const char *const masks[] = {"/proc/acpi",     "/proc/asound", "/proc/cmdline", "/proc/interrupts",
+                                    "/proc/kallsyms", "/proc/keys",   "/proc/modules", "/proc/scsi"};
 
 static const char *const library_dirs[] = {"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"};
 
@@ -97,6 +97,8 @@ static void add_etc(const struct policy *p, struct buf *b) {
         plan_add(b, OP_LINK, 0, "/etc/mtab", "/proc/self/mounts");
         for (size_t i = 0; i < ELEMENTSOF(etc_binds); i++)
                 plan_add(b, OP_BIND, STEP_OPTIONAL | STEP_NOEXEC, etc_binds[i], etc_binds[i]);
+        for (size_t i = 0; i < ELEMENTSOF(etc_copies); i++)
+                plan_add(b, OP_COPY, 0, etc_copies[i]);
         for (size_t i = 0; i < ELEMENTSOF(etc_links); i++)
                 plan_add(b, OP_LIKE_HOST, STEP_NOEXEC, etc_links[i]);
 }
@@ -207,6 +209,7 @@ static void add_tree(const struct policy *p, const struct compile_options *o, st
         const struct policy_place *whole = compile_whole_tree(p);
 
         plan_add(b, OP_HOSTNAME, 0, "stockade");
+        plan_add(b, OP_LOOPBACK, 0);
         if (o->root)
                 plan_add(b, OP_ROOT_OVERLAY, 0, o->root, ROOT_SIZE, ROOT_INODES);
         else if (whole)

@@ -38,11 +38,13 @@ enum plan_op {
         OP_DIR,          /* path, mode */
         OP_LINK,         /* path, target */
         OP_FILE,         /* path, content */
+        OP_COPY,         /* path: a copy of the host's small file, if it has one */
         OP_LIKE_HOST,    /* path: the same symbolic link as on the host, or a read-only bind of the directory */
         OP_BIND,         /* host path, path inside */
         OP_TMPFS,        /* path, size, inodes, mode */
         OP_OVERLAY,      /* host directory, path inside, size, inodes: a copy-on-write view */
         OP_PROC,         /* path */
+        OP_LOOPBACK,     /* 127.0.0.1 and ::1 answer inside */
         OP_DEVPTS,       /* path */
         OP_PROGRAM,      /* path of a program or directory that keeps its right to be executed, links followed */
         OP_MASK,         /* path: nothing to see there, if it exists */
@@ -51,7 +53,6 @@ enum plan_op {
         OP_PIVOT,      /* the new tree becomes the root, the host's is detached */
         OP_READONLY,   /* path: its mount becomes read-only */
         OP_SESSION,    /* own session, keyring */
-        OP_RLIMIT,     /* resource, value */
         OP_NO_NESTING, /* user.max_user_namespaces = 0 inside */
         OP_IDS,        /* join the user namespace, become the user */
         OP_CAPS,       /* drop every capability and the bounding set */
@@ -60,6 +61,7 @@ enum plan_op {
         OP_LANDLOCK,      /* begin a ruleset: handled rights, needed ABI */
         OP_LANDLOCK_RULE, /* path, rights */
         OP_LANDLOCK_END,
+        OP_RLIMIT,  /* resource, value; after everything that opens descriptors */
         OP_SECCOMP, /* program */
 
         OP_EXEC, /* the guest */

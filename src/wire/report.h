@@ -6,6 +6,10 @@
 
 #define REPORT_FD 3 /* the guest's end */
 
+/* The value that a signal to the guest carries when it is meant for the command's process group, not the command alone.
+ */
+#define REPORT_TO_GROUP 1
+
 enum report_kind {
         REPORT_STEP_FAILED = 1, /* step, error */
         REPORT_TREE,            /* the tree is built; descriptors come along, see fds */

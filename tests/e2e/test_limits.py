@@ -66,8 +66,8 @@ print(os.WTERMSIG(os.waitpid(pid, 0)[1]))
 
 @pytest.mark.parametrize("where", ["/tmp", "/dev/shm"])
 def test_files_in_memory_count_as_memory(sh, where):
-    key = "files.workspace.size" if where == "/tmp" else "shm"
-    result = sh(f"head -c 200000000 /dev/zero > {where}/x; echo survived", "--memory", "48MiB", "--set", f"{key}=512MiB")
+    size = "files.workspace.size=512MiB" if where == "/tmp" else "shm=48MiB"
+    result = sh(f"head -c 200000000 /dev/zero > {where}/x; echo survived", "--memory", "48MiB", "--set", size)
     assert result.record["usage"]["memory_peak"] <= 48 << 20
     assert "limits.memory" in result.record["limits_hit"]
 

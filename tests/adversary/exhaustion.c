@@ -1,0 +1,332 @@
+/* Attempts to use up what everybody shares. All of them are GUARDED, and each stops at a ceiling (ceiling=N, above what
+ * the sandbox may have) or when the alarm of its process rings: where nothing holds them back, they still end. */
+#include <fcntl.h>
+#include <limits.h>
+#include <mqueue.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "probe.h"
+
+#define MIB (1UL << 20)
+
+static unsigned long ceiling(unsigned long otherwise) {
+        return probe_number("ceiling", otherwise);
+}
+
+static void pause_for_ever(void) {
+        for (;;)
+                (void)pause();
+}
+
+/* Children that stay; counts how many came to be. */
+static void processes(struct result *r) {
+        unsigned long made = 0, most = ceiling(4096);
+        int error = 0;
+
+        while (made < most) {
+                pid_t pid = fork();
+                if (pid == 0) {
+                        (void)alarm(5);
+                        pause_for_ever();
+                }
+                if (pid < 0) {
+                        error = errno;
+                        break;
+                }
+                made++;
+        }
+        if (error)
+                probe_refused(r, error, "%lu processes", made);
+        else
+                probe_done(r, "%lu processes", made);
+}
+
+static int thread(void *unused) {
+        (void)unused;
+        pause_for_ever();
+        return 0;
+}
+
+static void threads(struct result *r) {
+        unsigned long made = 0, most = ceiling(4096);
+        int error = 0;
+        char *stacks = mmap(NULL, most * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (stacks == MAP_FAILED)
+                return;
+        while (made < most) {
+                int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+                if (clone(thread, stacks + (made + 1) * 4096, flags, NULL) < 0) {
+                        error = errno;
+                        break;
+                }
+                made++;
+        }
+        if (error)
+                probe_refused(r, error, "%lu threads", made);
+        else
+                probe_done(r, "%lu threads", made);
+}
+
+/* Orphans that end at once: somebody must reap them. */
+static void zombies(struct result *r) {
+        unsigned long most = ceiling(2000), refused = 0;
+
+        for (unsigned long i = 0; i < most; i++) {
+                pid_t pid = fork();
+                if (pid == 0) {
+                        if (fork() == 0)
+                                _exit(0);
+                        _exit(0);
+                }
+                if (pid < 0)
+                        refused++;
+                else
+                        (void)waitpid(pid, NULL, 0);
+        }
+        if (refused > most / 2)
+                probe_done(r, "%lu of %lu forks were refused: nobody reaps", refused, most);
+        else
+                probe_refused(r, 0, "%lu orphans, %lu forks refused", most, refused);
+}
+
+static void memory(struct result *r) {
+        unsigned long size = 0, most = ceiling(1024 * MIB);
+
+        while (size < most) {
+                char *p = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                if (p == MAP_FAILED) {
+                        probe_refused(r, errno, "%lu MiB", size / MIB);
+                        return;
+                }
+                for (size_t i = 0; i < 4 * MIB; i += 4096)
+                        p[i] = 1;
+                size += 4 * MIB;
+                r->outcome = NOT_TRIED;
+                (void)snprintf(r->evidence, sizeof r->evidence, "%lu MiB", size / MIB);
+        }
+        probe_done(r, "all of it");
+}
+
+static void fill(struct result *r, const char *folder, unsigned long most) {
+        static char block[1 << 20];
+        char path[PATH_MAX];
+        unsigned long size = 0;
+
+        (void)snprintf(path, sizeof path, "%s/probe-fill-%d", folder, getpid());
+        _cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0) {
+                probe_note(r, "cannot make a file there: %s", strerror(errno));
+                return;
+        }
+        memset(block, 1, sizeof block);
+        while (size < most) {
+                ssize_t n = write(fd, block, sizeof block);
+                if (n < 0) {
+                        probe_refused(r, errno, "%lu MiB", size / MIB);
+                        (void)unlink(path);
+                        return;
+                }
+                size += (unsigned long)n;
+        }
+        (void)unlink(path);
+        probe_done(r, "%lu MiB", size / MIB);
+}
+
+static void fill_folder(struct result *r) {
+        fill(r, probe_folder(), ceiling(2048 * MIB));
+}
+
+static void fill_shm(struct result *r) {
+        fill(r, "/dev/shm", ceiling(512 * MIB));
+}
+
+/* Space that is promised and not used yet must count too. */
+static void allocate(struct result *r) {
+        char path[PATH_MAX];
+        _cleanup_fd_ int fd = probe_scratch(path, sizeof path, "alloc");
+
+        if (fd < 0)
+                return;
+        if (fallocate(fd, 0, 0, (off_t)ceiling(2048 * MIB)) < 0)
+                probe_refused(r, errno, "%s", strerror(errno));
+        else
+                probe_done(r, "%lu MiB in one call", ceiling(2048 * MIB) / MIB);
+        (void)unlink(path);
+}
+
+static void inodes(struct result *r) {
+        unsigned long most = ceiling(300000), made;
+        char path[PATH_MAX], folder[PATH_MAX / 2];
+
+        (void)snprintf(folder, sizeof folder, "%s/probe-many-%d", probe_folder(), getpid());
+        (void)mkdir(folder, 0700);
+        for (made = 0; made < most; made++) {
+                (void)snprintf(path, sizeof path, "%s/%lu", folder, made);
+                int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+                if (fd < 0) {
+                        probe_refused(r, errno, "%lu files", made);
+                        break;
+                }
+                (void)close(fd);
+        }
+        if (made == most)
+                probe_done(r, "%lu files", made);
+        for (unsigned long i = 0; i < made; i++) {
+                (void)snprintf(path, sizeof path, "%s/%lu", folder, i);
+                (void)unlink(path);
+        }
+}
+
+static void deep(struct result *r) {
+        unsigned long most = ceiling(20000), made = 0;
+
+        if (chdir(probe_folder()) < 0)
+                return;
+        while (made < most && mkdir("d", 0700) == 0 && chdir("d") == 0)
+                made++;
+        if (made == most)
+                probe_done(r, "%lu folders deep", made);
+        else
+                probe_refused(r, errno, "%lu folders deep", made);
+}
+
+static void descriptors(struct result *r) {
+        unsigned long most = ceiling(100000), made = 0;
+
+        while (made < most) {
+                int ends[2];
+                if (pipe(ends) < 0) {
+                        probe_refused(r, errno, "%lu pipes", made);
+                        return;
+                }
+                made++;
+        }
+        probe_done(r, "%lu pipes", made);
+}
+
+static void terminals(struct result *r) {
+        unsigned long most = ceiling(1024), made = 0;
+
+        while (made < most) {
+                if (open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC) < 0) {
+                        probe_refused(r, errno, "%lu terminals", made);
+                        return;
+                }
+                made++;
+        }
+        probe_done(r, "%lu terminals", made);
+}
+
+/* Shared memory that no process has attached: charged to the sandbox, or free for all. */
+static void sysv_memory(struct result *r) {
+        unsigned long size = 0, most = ceiling(1024 * MIB);
+
+        while (size < most) {
+                int id = shmget(IPC_PRIVATE, 16 * MIB, IPC_CREAT | 0600);
+                char *at = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
+                if (at == (void *)-1) {
+                        probe_refused(r, errno, "%lu MiB", size / MIB);
+                        return;
+                }
+                for (size_t i = 0; i < 16 * MIB; i += 4096)
+                        at[i] = 1;
+                (void)shmdt(at);
+                size += 16 * MIB;
+                (void)snprintf(r->evidence, sizeof r->evidence, "%lu MiB", size / MIB);
+        }
+        probe_done(r, "all of it");
+}
+
+static void queues(struct result *r) {
+        struct mq_attr attr = {.mq_maxmsg = 10, .mq_msgsize = 8192};
+        char name[64];
+        unsigned long made, most = ceiling(512);
+
+        for (made = 0; made < most; made++) {
+                (void)snprintf(name, sizeof name, "probe-%lu", made);
+                if (syscall(SYS_mq_open, name, O_CREAT | O_RDWR, 0600, &attr) < 0) {
+                        probe_refused(r, errno, "%lu queues", made);
+                        return;
+                }
+        }
+        probe_done(r, "%lu queues", made);
+}
+
+/* Two processes that only compute, for ms=N of wall time. */
+static void spin(struct result *r) {
+        unsigned long ms = probe_number("ms", 1000);
+        struct timespec start, now;
+
+        for (int i = 1; i < 4; i++)
+                if (fork() == 0)
+                        break;
+        (void)clock_gettime(CLOCK_MONOTONIC, &start);
+        do
+                (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        while ((unsigned long)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000) < ms);
+        probe_done(r, "computed for %lu ms", ms);
+}
+
+static void flood(struct result *r) {
+        static char block[65536];
+        unsigned long size = 0, most = ceiling(256 * MIB);
+
+        memset(block, 'x', sizeof block);
+        while (size < most) {
+                ssize_t n = write(STDOUT_FILENO, block, sizeof block);
+                if (n < 0) {
+                        probe_refused(r, errno, "%lu MiB", size / MIB);
+                        return;
+                }
+                size += (unsigned long)n;
+        }
+        probe_done(r, "%lu MiB", size / MIB);
+}
+
+/* Blocks whatever can be blocked, then never ends. */
+static void stubborn(struct result *r) {
+        sigset_t all;
+
+        (void)r;
+        (void)sigfillset(&all);
+        (void)sigprocmask(SIG_SETMASK, &all, NULL);
+        (void)alarm(0);
+        if (fork() == 0)
+                (void)raise(SIGSTOP);
+        for (;;)
+                (void)sleep(100);
+}
+
+const struct attempt exhaustion_attempts[] = {
+        {"fork-bomb", "as many processes as possible", processes, GUARDED},
+        {"thread-bomb", "as many threads as possible", threads, GUARDED},
+        {"zombie-flood", "orphans that somebody must reap", zombies, GUARDED},
+        {"memory-bomb", "as much memory as possible", memory, GUARDED},
+        {"fill-folder", "fill the writable folder", fill_folder, GUARDED},
+        {"fill-shm", "fill /dev/shm", fill_shm, GUARDED},
+        {"fill-allocate", "reserve more than fits by fallocate", allocate, GUARDED},
+        {"inode-bomb", "as many files as possible", inodes, GUARDED},
+        {"deep-folders", "folders in folders", deep, GUARDED},
+        {"descriptor-bomb", "as many pipes as possible", descriptors, GUARDED},
+        {"terminal-bomb", "as many terminals as possible", terminals, GUARDED},
+        {"sysv-bomb", "as much System V shared memory as possible", sysv_memory, GUARDED},
+        {"queue-bomb", "as many message queues as possible", queues, GUARDED},
+        {"cpu-spin", "compute on every processor", spin, GUARDED},
+        {"output-flood", "write as much as possible to standard output", flood, GUARDED},
+        {"stubborn", "block every signal, stop, and never end", stubborn, GUARDED},
+        {0},
+};

@@ -1,0 +1,479 @@
+/* Attempts on files outside: the host's, a sibling's, those of PID 1, and what the kernel shows of itself in /proc.
+ * Nothing here writes to a file that it did not make: writable is what can be opened for writing. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "probe.h"
+
+static void read_fact(struct result *r, const char *key) {
+        const char *path = probe_fact(key);
+
+        if (path)
+                probe_read(r, path);
+        else
+                probe_note(r, "no %s=PATH given", key);
+}
+
+static void host_root_file(struct result *r) {
+        read_fact(r, "canary-root");
+}
+
+static void host_home_file(struct result *r) {
+        read_fact(r, "canary-home");
+}
+
+static void host_tmp_file(struct result *r) {
+        read_fact(r, "canary-tmp");
+}
+
+static void shadow(struct result *r) {
+        probe_read(r, "/etc/shadow");
+}
+
+static void sibling_file(struct result *r) {
+        char path[PATH_MAX];
+
+        read_fact(r, "sibling-file");
+        if (r->outcome == DONE)
+                return;
+        (void)snprintf(path, sizeof path, "/proc/%lu/root%s", probe_number("sibling-pid", 0),
+                       probe_fact("sibling-file") ? probe_fact("sibling-file") : "/");
+        probe_read(r, path);
+}
+
+/* Every root, cwd and exe that /proc shows, and the way up from there. */
+static void proc_root_walk(struct result *r) {
+        static const char *const ways[] = {"root", "cwd", "root/..", "root/../..", "cwd/../../../..", "task/1/root"};
+        const char *canary = probe_fact("canary-home");
+        DIR *proc = opendir("/proc");
+        char path[PATH_MAX];
+        int error = 0;
+
+        if (!proc || !canary) {
+                probe_note(r, "no /proc or no canary-home");
+                return;
+        }
+        for (struct dirent *e; (e = readdir(proc));)
+                for (size_t i = 0; e->d_name[0] >= '1' && e->d_name[0] <= '9' && i < ELEMENTSOF(ways); i++) {
+                        (void)snprintf(path, sizeof path, "/proc/%s/%s%s", e->d_name, ways[i], canary);
+                        if (access(path, F_OK) == 0) {
+                                probe_read(r, path);
+                                if (r->outcome == DONE)
+                                        return;
+                        }
+                        error = errno;
+                }
+        (void)closedir(proc);
+        probe_refused(r, error, "the canary is under no process's root or cwd");
+}
+
+/* Descriptors beyond the three streams, and whether a path leads out of any. */
+static void fd_leak(struct result *r) {
+        char name[PATH_MAX], path[64];
+        int extra = 0;
+
+        for (int fd = 3; fd < 1024; fd++) {
+                (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+                ssize_t n = readlink(path, name, sizeof name - 1);
+                if (n < 0)
+                        continue;
+                name[n] = '\0';
+                extra++;
+                probe_note(r, "%d is %s", fd, name);
+                if (faccessat(fd, "../../../../../etc/hostname", F_OK, 0) == 0)
+                        probe_note(r, "and leads to a tree");
+        }
+        if (extra)
+                probe_done(r, "%d descriptors were inherited", extra);
+        else
+                probe_refused(r, EBADF, "only 0, 1 and 2 are open");
+}
+
+static void init_environ(struct result *r) {
+        static const char *const names[] = {"environ", "auxv",    "maps", "smaps",
+                                            "stack",   "syscall", "io",   "personality"};
+        char path[64];
+        int error = 0, opened = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                (void)snprintf(path, sizeof path, "/proc/1/%s", names[i]);
+                probe_read(r, path);
+                if (r->outcome == DONE)
+                        opened++;
+                else
+                        error = r->error;
+                r->outcome = NOT_TRIED;
+        }
+        if (opened)
+                probe_done(r, "%d files of PID 1 could be read", opened);
+        else
+                probe_refused(r, error, "none could be read");
+}
+
+static void init_descriptor(struct result *r) {
+        int a = probe_open("/proc/1/fd/3", O_RDWR), b = probe_open("/proc/1/fd", O_RDONLY | O_DIRECTORY),
+            c = probe_open("/proc/1/fdinfo/3", O_RDONLY);
+
+        if (a == 0 || b == 0 || c == 0)
+                probe_done(r, "fd/3 %d, fd %d, fdinfo/3 %d", a, b, c);
+        else
+                probe_refused(r, a == -ENXIO ? ENXIO : -b, "%s", strerror(-b));
+}
+
+static void init_memory(struct result *r) {
+        int error = probe_open("/proc/1/mem", O_RDONLY);
+
+        errno = -error;
+        probe_call(r, error < 0 ? -1 : 0);
+}
+
+static void own_memory(struct result *r) {
+        int error = probe_open("/proc/self/mem", O_WRONLY);
+
+        errno = -error;
+        probe_call(r, error < 0 ? -1 : 0);
+}
+
+/* How many files below path can be opened for writing. */
+static unsigned sweep(struct result *r, const char *path, int depth, int *error) {
+        DIR *dir = opendir(path);
+        char name[PATH_MAX];
+        unsigned found = 0;
+
+        if (!dir)
+                return 0;
+        for (struct dirent *e; (e = readdir(dir));) {
+                if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
+                        continue;
+                int n = snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+                if (n < 0 || (size_t)n >= sizeof name)
+                        continue;
+                if (e->d_type == DT_DIR && depth < 12)
+                        found += sweep(r, name, depth + 1, error);
+                else if (e->d_type == DT_REG) {
+                        int opened = probe_open(name, O_WRONLY);
+                        if (opened == 0) {
+                                if (found++ < 3)
+                                        probe_note(r, "%s", name);
+                        } else
+                                *error = -opened;
+                }
+        }
+        (void)closedir(dir);
+        return found;
+}
+
+static void proc_sys(struct result *r) {
+        int error = 0;
+        unsigned found = sweep(r, "/proc/sys", 0, &error);
+
+        if (found)
+                probe_done(r, "%u settings can be opened for writing", found);
+        else
+                probe_refused(r, error, "no setting can be opened for writing");
+}
+
+static void open_write(struct result *r, const char *const *paths, size_t count) {
+        int error = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                int opened = probe_open(paths[i], O_WRONLY);
+                if (opened == 0) {
+                        probe_done(r, "%s can be opened for writing", paths[i]);
+                        return;
+                }
+                probe_note(r, "%s: %s", paths[i], strerror(-opened));
+                error = -opened;
+        }
+        probe_refused(r, error, "none");
+}
+
+static void core_pattern(struct result *r) {
+        static const char *const paths[] = {"/proc/sys/kernel/core_pattern"};
+
+        open_write(r, paths, ELEMENTSOF(paths));
+}
+
+static void sysrq(struct result *r) {
+        static const char *const paths[] = {"/proc/sysrq-trigger", "/proc/sys/kernel/sysrq"};
+
+        open_write(r, paths, ELEMENTSOF(paths));
+}
+
+static void proc_rest(struct result *r) {
+        static const char *const places[] = {"/proc/irq", "/proc/bus",  "/proc/fs",  "/proc/acpi",
+                                             "/proc/tty", "/proc/scsi", "/proc/self"};
+        int error = EROFS;
+        unsigned found = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(places); i++)
+                found += sweep(r, places[i], i == ELEMENTSOF(places) - 1 ? 12 : 6, &error);
+        if (found)
+                probe_done(r, "%u files of /proc can be opened for writing", found);
+        else
+                probe_refused(r, error, "no other file of /proc can be opened for writing");
+}
+
+static void sysfs(struct result *r) {
+        static const char *const paths[] = {"/sys/kernel/uevent_helper", "/sys/power/state", "/sys/kernel/debug/x",
+                                            "/sys/fs/cgroup/memory/release_agent", "/sys/kernel/mm/ksm/run"};
+
+        if (probe_open("/sys/kernel", O_RDONLY | O_DIRECTORY) == 0)
+                probe_note(r, "/sys is there");
+        open_write(r, paths, ELEMENTSOF(paths));
+}
+
+static void programs_of_ours(struct result *r) {
+        static const char *const paths[] = {"/proc/self/exe", "/proc/1/exe", "/run/stockade/guest", "/usr/bin/id"};
+
+        open_write(r, paths, ELEMENTSOF(paths));
+        if (r->outcome == REFUSED && unlink("/run/stockade/guest") == 0)
+                probe_done(r, "removed /run/stockade/guest");
+}
+
+static void symlink_out(struct result *r) {
+        const char *canary = probe_fact("canary-home");
+        char path[PATH_MAX];
+
+        (void)snprintf(path, sizeof path, "%s/probe-link-%d", probe_folder(), getpid());
+        if (!canary || symlink(canary, path) < 0) {
+                probe_note(r, "no canary-home, or no symlink: %s", strerror(errno));
+                return;
+        }
+        probe_read(r, path);
+        (void)unlink(path);
+}
+
+/* A second name in a writable place for a file that is read-only here. */
+static void hardlink(struct result *r) {
+        static const char *const sources[] = {"/run/stockade/guest", "/etc/passwd", "/etc/ld.so.cache", "/usr/bin/id"};
+        char path[PATH_MAX];
+        int error = 0;
+
+        (void)snprintf(path, sizeof path, "%s/probe-hard-%d", probe_folder(), getpid());
+        for (size_t i = 0; i < ELEMENTSOF(sources); i++) {
+                if (link(sources[i], path) == 0) {
+                        (void)unlink(path);
+                        probe_done(r, "linked %s", sources[i]);
+                        return;
+                }
+                if (errno != ENOENT)
+                        error = errno;
+        }
+        probe_refused(r, error, "%s", strerror(error));
+}
+
+static void hardlink_descriptor(struct result *r) {
+        char path[PATH_MAX];
+        _cleanup_fd_ int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+
+        (void)snprintf(path, sizeof path, "%s/probe-fd-%d", probe_folder(), getpid());
+        if (fd < 0) {
+                probe_note(r, "nothing to link: %s", strerror(errno));
+                return;
+        }
+        char from[64];
+        (void)snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+        probe_call(r, linkat(AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW));
+        (void)unlink(path);
+}
+
+static void rename_across(struct result *r) {
+        char path[PATH_MAX], back[PATH_MAX];
+        _cleanup_fd_ int fd = probe_scratch(path, sizeof path, "rename");
+
+        if (fd < 0) {
+                probe_note(r, "no scratch file: %s", strerror(-fd));
+                return;
+        }
+        (void)snprintf(back, sizeof back, "/usr/bin/probe-renamed-%d", getpid());
+        if (rename(path, back) == 0) {
+                (void)unlink(back);
+                probe_done(r, "moved a file into /usr/bin");
+        } else
+                probe_refused(r, errno, "%s", strerror(errno));
+        (void)unlink(path);
+}
+
+static void kernel_info(struct result *r) {
+        static const char *const paths[] = {"/proc/timer_list", "/proc/keys",       "/proc/modules", "/proc/kcore",
+                                            "/proc/cmdline",    "/proc/interrupts", "/proc/kmsg",    "/dev/kmsg",
+                                            "/proc/slabinfo",   "/proc/vmallocinfo"};
+        char text[128];
+        int shown = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
+                _cleanup_fd_ int fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+                if (fd >= 0 && read(fd, text, sizeof text) > 0) {
+                        probe_note(r, "%s is readable", paths[i]);
+                        shown++;
+                }
+        }
+        if (shown)
+                probe_done(r, "%d of %zu", shown, ELEMENTSOF(paths));
+        else
+                probe_refused(r, EACCES, "each is absent, empty or closed");
+}
+
+static void kallsyms(struct result *r) {
+        char text[4096] = "";
+        ssize_t n = fd_read_at(AT_FDCWD, "/proc/kallsyms", text, sizeof text);
+
+        if (n > 16 && strncmp(text, "0000000000000000", 16) != 0)
+                probe_done(r, "%.60s", text);
+        else
+                probe_refused(r, n < 0 ? (int)-n : ENODATA, "no addresses");
+}
+
+static void devices(struct result *r) {
+        static const char *const paths[] = {
+                "/dev/mem",         "/dev/kmem",          "/dev/port",  "/dev/vda",     "/dev/sda",
+                "/dev/kvm",         "/dev/fuse",          "/dev/kmsg",  "/dev/net/tun", "/dev/loop-control",
+                "/dev/userfaultfd", "/dev/vhost-vsock",   "/dev/vsock", "/dev/console", "/dev/ttyS0",
+                "/dev/cuse",        "/dev/mapper/control"};
+        int error = ENOENT;
+
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
+                int opened = probe_open(paths[i], O_RDONLY);
+                if (opened == 0) {
+                        probe_done(r, "%s can be opened", paths[i]);
+                        return;
+                }
+                if (opened != -ENOENT)
+                        error = -opened;
+        }
+        probe_refused(r, error, "none is there");
+}
+
+/* A mode that the device already has: harmless, and allowed only to whom it belongs. */
+static void chmod_device(struct result *r) {
+        probe_call(r, chmod("/dev/null", 0666));
+}
+
+static void xattr_trusted(struct result *r) {
+        char path[PATH_MAX];
+        _cleanup_fd_ int fd = probe_scratch(path, sizeof path, "xattr");
+
+        if (fd < 0) {
+                probe_note(r, "no scratch file: %s", strerror(-fd));
+                return;
+        }
+        probe_call(r, fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0));
+        (void)unlink(path);
+}
+
+static void file_capability(struct result *r) {
+        /* revision 2: cap_net_raw, permitted and effective */
+        static const unsigned char value[20] = {1, 0, 0, 2, 0, 0x20};
+        char path[PATH_MAX];
+        _cleanup_fd_ int fd = probe_scratch(path, sizeof path, "cap");
+
+        if (fd < 0) {
+                probe_note(r, "no scratch file: %s", strerror(-fd));
+                return;
+        }
+        probe_call(r, fsetxattr(fd, "security.capability", value, sizeof value, 0));
+        (void)unlink(path);
+}
+
+/* The file behind a stream, with rights that the descriptor does not have. stream-token=… is what is written. */
+static void reopen(struct result *r, int fd) {
+        const char *token = probe_fact("stream-token");
+        char path[64], text[200] = "";
+        struct stat st;
+
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+                probe_refused(r, ENXIO, "descriptor %d is no regular file here", fd);
+                return;
+        }
+        _cleanup_fd_ int again = open(path, O_RDWR | O_CLOEXEC);
+        if (again < 0) {
+                probe_refused(r, errno, "%s", strerror(errno));
+                return;
+        }
+        (void)pread(again, text, sizeof text - 1, 0);
+        if (token)
+                (void)pwrite(again, token, strlen(token), 0);
+        probe_done(r, "opened read-write, holds: %s", text);
+}
+
+static void reopen_stdin(struct result *r) {
+        reopen(r, 0);
+}
+
+static void reopen_stdout(struct result *r) {
+        reopen(r, 1);
+}
+
+/* Attributes of the file behind a stream: mode, times, extended attributes. */
+static void stream_attributes(struct result *r) {
+        struct stat st;
+
+        for (int fd = 0; fd < 3; fd++) {
+                if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                        continue;
+                if (fchmod(fd, 0666) == 0) {
+                        probe_done(r, "changed the mode of the file behind descriptor %d", fd);
+                        return;
+                }
+                if (fsetxattr(fd, "user.probe", "x", 1, 0) == 0) {
+                        probe_done(r, "set an attribute of the file behind descriptor %d", fd);
+                        return;
+                }
+                probe_refused(r, errno, "descriptor %d: %s", fd, strerror(errno));
+        }
+        if (r->outcome == NOT_TRIED)
+                probe_refused(r, ENXIO, "no stream is a regular file here");
+}
+
+static void stream_directory(struct result *r) {
+        int fd = openat(0, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd >= 0 || fchdir(0) == 0)
+                probe_done(r, "standard input is a folder");
+        else
+                probe_refused(r, errno, "%s", strerror(errno));
+}
+
+const struct attempt files_attempts[] = {
+        {"host-root-file", "read a file in the host's /root", host_root_file, QUICK},
+        {"host-home-file", "read a file in the host's /home", host_home_file, QUICK},
+        {"host-tmp-file", "read a file in the host's /tmp", host_tmp_file, QUICK},
+        {"shadow", "read /etc/shadow", shadow, QUICK},
+        {"sibling-file", "read a sibling sandbox's file, by path and through /proc", sibling_file, QUICK},
+        {"proc-root-walk", "reach the host's tree through /proc/PID/root and cwd", proc_root_walk, QUICK},
+        {"fd-leak", "find descriptors that the launcher left open", fd_leak, QUICK},
+        {"init-environ", "read environment, maps and stack of PID 1", init_environ, QUICK},
+        {"init-descriptor", "open descriptor 3 of PID 1, its report socket", init_descriptor, QUICK},
+        {"init-memory", "open the memory of PID 1", init_memory, QUICK},
+        {"own-memory", "open /proc/self/mem for writing", own_memory, QUICK},
+        {"proc-sys", "open every file below /proc/sys for writing", proc_sys, QUICK},
+        {"core-pattern", "open core_pattern for writing", core_pattern, QUICK},
+        {"sysrq", "open sysrq-trigger for writing", sysrq, QUICK},
+        {"proc-rest", "open other files of /proc for writing", proc_rest, QUICK | GUARDED},
+        {"sysfs", "open /sys files for writing", sysfs, QUICK},
+        {"overwrite-ours", "open our own program, the guest and /usr for writing", programs_of_ours, QUICK},
+        {"symlink-out", "read through a symbolic link to a host path", symlink_out, QUICK},
+        {"hardlink-out", "link a read-only file into a writable place", hardlink, QUICK},
+        {"hardlink-fd", "link an open read-only file by its descriptor", hardlink_descriptor, QUICK},
+        {"rename-across", "move a file from /tmp into /usr/bin", rename_across, QUICK},
+        {"kernel-info", "read what /proc tells about the kernel and the host", kernel_info, QUICK},
+        {"kallsyms", "read kernel addresses", kallsyms, QUICK},
+        {"devices", "open devices of the host", devices, QUICK},
+        {"chmod-device", "change the mode of a bound device", chmod_device, QUICK},
+        {"xattr-trusted", "set a trusted attribute that overlayfs believes", xattr_trusted, QUICK},
+        {"file-capability", "give a file a capability", file_capability, QUICK},
+        {"reopen-stdin", "open the file behind standard input for writing", reopen_stdin, 0},
+        {"reopen-stdout", "open the file behind standard output for reading", reopen_stdout, 0},
+        {"stream-attributes", "change mode or attributes of the file behind a stream", stream_attributes, 0},
+        {"stream-directory", "walk out of a folder that is standard input", stream_directory, 0},
+        {0},
+};
