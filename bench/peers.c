@@ -92,14 +92,44 @@ int peers_run(const char *program, const char *const *argv) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static void peers_add(struct peer *peer, const char *option, const char *from, const char *to) {
+        size_t n = 0;
+
+        while (peer->argv[n])
+                n++;
+        assert(n + 3 < PEERS_ARGS);
+        peer->argv[n++] = option;
+        if (from)
+                peer->argv[n++] = from;
+        peer->argv[n++] = to;
+        peer->argv[n] = NULL;
+}
+
+/* The mounts that `stockade run --profile low --plan` lists, one by one, where this host has them. */
 static void peers_bwrap(struct peers *p, struct peer *peer) {
+        static const char *const etc[] = {"/etc/alternatives", "/etc/fonts", "/etc/java-17-openjdk", "/etc/ssl/certs"};
+        static const char *const masks[] = {"/proc/cmdline", "/proc/interrupts", "/proc/kallsyms", "/proc/keys",
+                                            "/proc/modules"};
+        static const char *const mask_dirs[] = {"/proc/acpi", "/proc/asound", "/proc/scsi"};
+
         if (!peers_find(peer, "bwrap"))
                 return;
         PEERS_ARGV(peer, "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--uid", "1000", "--gid",
                    "1000", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
                    "--symlink", "usr/sbin", "/sbin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
                    "--ro-bind", p->etc, "/etc", "--proc", "/proc", "--dev", "/dev", "--size", "67108864", "--tmpfs",
-                   "/tmp", "--dir", "/run", "--dir", "/home", "--chdir", "/", "/usr/bin/true");
+                   "/tmp", "--size", "16777216", "--tmpfs", "/dev/shm", "--dir", "/run", "--ro-bind", "/usr/bin/true",
+                   "/run/guest");
+        for (size_t i = 0; i < ELEMENTSOF(etc); i++)
+                if (access(etc[i], F_OK) == 0)
+                        peers_add(peer, "--ro-bind", etc[i], etc[i]);
+        for (size_t i = 0; i < ELEMENTSOF(masks); i++)
+                if (access(masks[i], F_OK) == 0)
+                        peers_add(peer, "--ro-bind", "/dev/null", masks[i]);
+        for (size_t i = 0; i < ELEMENTSOF(mask_dirs); i++)
+                if (access(mask_dirs[i], F_OK) == 0)
+                        peers_add(peer, "--tmpfs", NULL, mask_dirs[i]);
+        peers_add(peer, "--chdir", "/tmp", "/usr/bin/true");
 }
 
 static int peers_runc(struct peers *p, struct peer *peer, struct err *err) {

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-#define PEERS_ARGS 64
+#define PEERS_ARGS 128
 
 struct peer {
         const char *name;

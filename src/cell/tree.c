@@ -371,7 +371,7 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
                         return r;
         }
         if (s->op == OP_ROOT_TMPFS && c->skeleton)
-                c->root = clone_host(c, c->skeleton, 0, -EBADF);
+                c->root = clone_host(c, c->skeleton, STEP_WRITE, -EBADF);
         else if (s->op == OP_ROOT_TMPFS)
                 c->root = make_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
         else if (s->op == OP_ROOT_BIND)
@@ -511,14 +511,15 @@ static int step_dir(struct cell_context *c, const struct plan_step *s) {
         return 0;
 }
 
-/* Files, links and directories of the plan are in the skeleton already. */
+/* What a skeleton has is not made again. What was removed from it (a cache may be cleaned by anybody) is made anew, in
+ * the skeleton: it stays writable until OP_READONLY. */
 static bool in_skeleton(const struct cell_context *c, const struct plan_step *s) {
-        char byte;
-
-        if (!c->skeleton)
+        if (!c->skeleton || (s->op != OP_DIR && s->op != OP_FILE && s->op != OP_COPY && s->op != OP_LINK && s->op != OP_LIKE_HOST))
                 return false;
-        return s->op == OP_DIR || s->op == OP_FILE || s->op == OP_COPY || s->op == OP_LINK ||
-               (s->op == OP_LIKE_HOST && readlinkat(c->host, relative(s->text[0]), &byte, 1) > 0);
+        struct stat st;
+        if (fstatat(c->root, relative(s->text[0]), &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return false;
+        return s->op != OP_LIKE_HOST || S_ISLNK(st.st_mode);
 }
 
 /* Makes in an empty directory what would be made in an empty root: files, links, and places to mount on. */

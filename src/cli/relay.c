@@ -1,14 +1,24 @@
-/* The caller's streams. Files and pipes go into the sandbox as they are, byte-exact and at no cost, unless output is
- * limited; terminals, sockets and devices never do: they are more than a stream of bytes (a terminal can be typed into,
- * a socket can carry descriptors), so a pipe or a terminal of the sandbox's own stands in for them. */
+/* The caller's streams. Pipes go into the sandbox as they are, byte-exact and at no cost, unless output is limited.
+ * Everything else is more than a stream of bytes: a file can be truncated, written elsewhere and, by its owner, opened
+ * to all the world through the descriptor alone; a terminal can be typed into; a socket can carry descriptors. A pipe
+ * or a terminal of the sandbox's own stands in for those. */
 #include "cli/relay.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+/* A pipe without a name: one with a name is a file, with an owner and a mode. */
+static bool is_pipe(int fd, const struct stat *st) {
+        struct statfs fs;
+
+        return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
 
 static bool is_null_device(const struct stat *st) {
         return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 && minor(st->st_rdev) == 3;
@@ -68,7 +78,7 @@ int relay_prepare(struct run *r, struct err *err) {
                 return 0;
         }
         for (int i = 0; i < 3; i++) {
-                bool plain = S_ISREG(st[i].st_mode) || S_ISFIFO(st[i].st_mode) || is_null_device(&st[i]);
+                bool plain = is_pipe(i, &st[i]) || is_null_device(&st[i]);
 
                 r->cell.stdio[i] = i;
                 if (plain && (i == 0 || r->limits.output == UINT64_MAX))

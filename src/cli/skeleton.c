@@ -93,9 +93,14 @@ static void prune(int cache) {
         while (count > SKELETONS_MAX && (e = readdir(d))) {
                 if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
                         continue;
+                char old[NAME_SIZE];
+                (void)snprintf(old, sizeof old, "old-%.30s", e->d_name);
                 _cleanup_fd_ int fd = openat(cache, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-                        remove_tree(cache, e->d_name, 0);
+                /* under another name first: whoever looks for it finds all of it or nothing */
+                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && renameat(cache, e->d_name, cache, old) == 0) {
+                        remove_tree(cache, old, 0);
+                        count--;
+                }
         }
         (void)closedir(d);
 }

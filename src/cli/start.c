@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -211,11 +212,31 @@ static int make_arguments(struct run *r, char ***ret, struct err *err) {
         return 0;
 }
 
+/* A hard limit of 0 on cores cannot be raised to the 1 that stops a handler of the host's (see compile-confine.c). */
+static int check_core_handler(struct err *err) {
+        struct rlimit limit;
+        char pattern[2] = "";
+
+        if (getrlimit(RLIMIT_CORE, &limit) < 0 || limit.rlim_max > 0)
+                return 0;
+        limit = (struct rlimit){1, 1};
+        if (setrlimit(RLIMIT_CORE, &limit) == 0 ||
+            fd_read_at(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern) < 0)
+                return 0;
+        if (pattern[0] != '|' && pattern[0] != '@')
+                return 0;
+        (void)err_set(err, ERR_UNENFORCED, "a crash inside would be handed to the host's core handler");
+        return err_hint(err,
+                        "this shell has a hard limit of 0 on cores: start from one without it ('ulimit -H -c' says)");
+}
+
 int start_run(struct run *r, struct err *err) {
         int ends[2];
         char **argv = NULL, **env = NULL;
 
-        int result = make_id(r->id, err);
+        int result = check_core_handler(err);
+        if (result == 0)
+                result = make_id(r->id, err);
         if (result == 0 && r->limits.overlay) {
                 r->lower = open(r->limits.overlay, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 if (r->lower < 0)

@@ -118,7 +118,9 @@ int compile_confine(const struct policy *p, const struct compile_options *o, str
         plan_add(b, OP_NO_NEW_PRIVS, 0);
         if (!accepted(o, "landlock"))
                 add_landlock(p, o, b);
-        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_CORE, (uint64_t)0);
+        /* 1, not 0: too small for a core file, and the only value that also stops a core_pattern with a pipe in it,
+         * which would start the host's handler, as root, on what crashed inside */
+        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_CORE, (uint64_t)1);
         plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_MEMLOCK, (uint64_t)(8 << 20));
         if (p->limits.files != POLICY_UNSET)
                 plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_NOFILE, p->limits.files);

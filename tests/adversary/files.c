@@ -434,6 +434,38 @@ static void stream_attributes(struct result *r) {
                 probe_refused(r, ENXIO, "no stream is a regular file here");
 }
 
+/* Terminals that are not ours. */
+static void foreign_terminals(struct result *r) {
+        DIR *dir = opendir("/dev/pts");
+        char own[64] = "", path[300];
+        unsigned other = 0;
+        ssize_t n = readlink("/proc/self/fd/0", own, sizeof own - 1);
+
+        own[n > 0 ? n : 0] = '\0';
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+                (void)snprintf(path, sizeof path, "/dev/pts/%s", e->d_name);
+                if (e->d_name[0] == '.' || str_eq(e->d_name, "ptmx") || str_eq(path, own))
+                        continue;
+                other++;
+                probe_note(r, "%s", path);
+        }
+        if (other)
+                probe_done(r, "%u terminals of others", other);
+        else
+                probe_refused(r, ENOENT, "none but our own");
+}
+
+/* What the launcher was told and the command was not. */
+static void environment(struct result *r) {
+        const char *name = probe_fact("secret-name");
+        const char *value = name ? getenv(name) : NULL;
+
+        if (value)
+                probe_done(r, "%s=%s", name, value);
+        else
+                probe_refused(r, ENOENT, "the variable is not here");
+}
+
 static void stream_directory(struct result *r) {
         int fd = openat(0, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -471,6 +503,8 @@ const struct attempt files_attempts[] = {
         {"chmod-device", "change the mode of a bound device", chmod_device, QUICK},
         {"xattr-trusted", "set a trusted attribute that overlayfs believes", xattr_trusted, QUICK},
         {"file-capability", "give a file a capability", file_capability, QUICK},
+        {"foreign-terminals", "find terminals of others in /dev/pts", foreign_terminals, QUICK},
+        {"environment", "find a variable of the caller's environment", environment, QUICK},
         {"reopen-stdin", "open the file behind standard input for writing", reopen_stdin, 0},
         {"reopen-stdout", "open the file behind standard output for reading", reopen_stdout, 0},
         {"stream-attributes", "change mode or attributes of the file behind a stream", stream_attributes, 0},

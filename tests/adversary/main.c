@@ -193,7 +193,8 @@ static const char *error_name(int error, char *buf, size_t size) {
                 E(EMLINK),       E(ENAMETOOLONG),    E(ENOSYS),          E(ELOOP),       E(EOVERFLOW),
                 E(EAFNOSUPPORT), E(EPROTONOSUPPORT), E(ESOCKTNOSUPPORT), E(ENOPROTOOPT), E(EOPNOTSUPP),
                 E(ENETUNREACH),  E(EADDRNOTAVAIL),   E(ECONNREFUSED),    E(ETIMEDOUT),   E(EHOSTUNREACH),
-                E(ENOKEY),       E(ENODATA),         E(EDQUOT),          E(EINPROGRESS), E(ENETDOWN),
+                E(ENOKEY),       E(ENODATA),         E(ENOTSOCK),        E(ENOTCONN),    E(EDQUOT),
+                E(EINPROGRESS),  E(ENETDOWN),
         };
 #undef E
         for (size_t i = 0; i < ELEMENTSOF(names); i++)

@@ -84,6 +84,31 @@ static void priority_user(struct result *r) {
                 probe_refused(r, 0, "worked for the processes that can be seen here");
 }
 
+/* Calls that take a pid and change somebody. */
+static void adjust_host(struct result *r) {
+        pid_t pid = host_pid();
+        unsigned long mask = 1;
+        struct rlimit limit;
+        int error = ESRCH;
+
+        if (pid <= 1) {
+                probe_note(r, "no host-pid=N given");
+                return;
+        }
+        if (syscall(SYS_prlimit64, pid, RLIMIT_CORE, NULL, &limit) == 0)
+                probe_done(r, "prlimit");
+        else
+                error = errno;
+        if (syscall(SYS_sched_getaffinity, pid, sizeof mask, &mask) > 0)
+                probe_done(r, "affinity");
+        if (getpgid(pid) > 0)
+                probe_done(r, "process group");
+        if (syscall(SYS_ioprio_get, 1, pid) >= 0)
+                probe_done(r, "i/o priority");
+        if (r->outcome != DONE)
+                probe_refused(r, error, "%s", strerror(error));
+}
+
 static void ptrace_init(struct result *r) {
         long value = ptrace(PTRACE_SEIZE, 1, NULL, NULL);
         int error = errno;
@@ -211,6 +236,7 @@ static int terminal(int *ret_master) {
         int unlock = 0;
 
         *ret_master = -EBADF;
+        (void)signal(SIGHUP, SIG_IGN); /* when its other end closes */
         if (probe_fact("use-stdin"))
                 return fcntl(0, F_DUPFD_CLOEXEC, 3);
         *ret_master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -375,6 +401,7 @@ const struct attempt processes_attempts[] = {
         {"owner-signal", "have the kernel signal a process of the host for us", owner_signal, QUICK},
         {"timer-init", "have a timer signal PID 1", timer_host, QUICK},
         {"priority-user", "lower the priority of everybody with our id", priority_user, QUICK},
+        {"adjust-host", "limits, processors and priorities of a process of the host", adjust_host, QUICK},
         {"ptrace-init", "trace PID 1", ptrace_init, QUICK},
         {"vm-read-init", "read the memory of PID 1", vm_read_init, QUICK},
         {"kcmp-init", "compare our descriptors with those of PID 1", kcmp_init, QUICK},

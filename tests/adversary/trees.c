@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -398,6 +399,42 @@ static void own_program_loader(struct result *r) {
         (void)unlink(path);
 }
 
+/* As code without execve: mapped, or mapped and then made executable. */
+static void map_program(struct result *r) {
+        char path[PATH_MAX];
+        _cleanup_fd_ int fd = copy_program(path, sizeof path) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -EBADF;
+
+        if (fd < 0)
+                return;
+        (void)unlink(path);
+        void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        if (at == MAP_FAILED) {
+                probe_refused(r, errno, "mmap: %s", strerror(errno));
+                at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+                if (at == MAP_FAILED || mprotect(at, 4096, PROT_READ | PROT_EXEC) < 0)
+                        return;
+        }
+        probe_done(r, "a written file is mapped as code");
+}
+
+static void shm_program(struct result *r) {
+        const char *path = "/dev/shm/probe-program";
+        char copy[PATH_MAX], data[65536];
+        ssize_t n;
+
+        if (copy_program(copy, sizeof copy) < 0)
+                return;
+        {
+                _cleanup_fd_ int from = open(copy, O_RDONLY | O_CLOEXEC),
+                                 to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+                while (to >= 0 && (n = read(from, data, sizeof data)) > 0)
+                        (void)fd_write_full(to, data, (size_t)n);
+        }
+        run_copy(r, (const char *const[]){path, NULL});
+        (void)unlink(path);
+        (void)unlink(copy);
+}
+
 static void memfd_program(struct result *r) {
         char data[65536], path[64];
         long fd = syscall(SYS_memfd_create, "probe", 0);
@@ -475,6 +512,8 @@ const struct attempt trees_attempts[] = {
         {"writable-sweep", "find a writable file or folder that is not allowed", writable_sweep, GUARDED},
         {"own-program", "execute a program that was written here", own_program, QUICK},
         {"own-program-loader", "have the dynamic loader execute it", own_program_loader, QUICK},
+        {"map-program", "map a written file as code", map_program, QUICK},
+        {"shm-program", "execute a program from /dev/shm", shm_program, QUICK},
         {"memfd-program", "execute a program from memory", memfd_program, QUICK},
         {"setid-program", "execute a set-user-ID program of the host's root", setid_program, QUICK},
         {"privileges", "find a capability, or a way to new ones", privileges, QUICK},

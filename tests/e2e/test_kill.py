@@ -118,12 +118,16 @@ def test_both_killed(who):
     """Launcher and keeper: the sandbox dies with them, and the next run removes what is left."""
     suite = who.suite
     before = suite.digest()
-    for i, delay in enumerate(moments(harness.rounds(40))):
+    for i, delay in enumerate(moments(harness.rounds(60))):
         process = started(who, STAYERS[i % len(STAYERS)], "--processes", "40")
-        time.sleep(delay)
+        if i % 2:
+            time.sleep(delay)
+        else:  # aim at the time between the birth of the sandbox and its first instructions of its own
+            harness.until(lambda: suite.cgroup_dirs() - set(before["cgroups"]), 1, 0)
+            time.sleep(delay / 5)
+        kill(process.pid)
         for keeper in keeper_of(suite):
             kill(keeper)
-        process.kill()
         process.wait()
         for keeper in keeper_of(suite):
             kill(keeper)
