@@ -3,7 +3,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "cell/cell.h"
@@ -64,14 +63,16 @@ static int step_rule(const struct cell_context *c, const struct plan_step *s) {
 }
 
 static int step_rlimit(const struct plan_step *s) {
-        struct rlimit now, want = {.rlim_cur = s->number[1], .rlim_max = s->number[1]};
+        struct {
+                uint64_t soft, hard;
+        } now, want = {s->number[1], s->number[1]};
 
-        if (getrlimit((int)s->number[0], &now) < 0)
+        if (syscall(SYS_prlimit64, 0, s->number[0], NULL, &now) < 0)
                 return -errno;
         /* never above what we were given: lowering needs no privilege */
-        if (now.rlim_max != RLIM_INFINITY && want.rlim_max > now.rlim_max)
-                want.rlim_cur = want.rlim_max = now.rlim_max;
-        return setrlimit((int)s->number[0], &want) < 0 ? -errno : 0;
+        if (want.hard > now.hard)
+                want.soft = want.hard = now.hard;
+        return syscall(SYS_prlimit64, 0, s->number[0], &want, NULL) < 0 ? -errno : 0;
 }
 
 static int step_seccomp(const struct plan_step *s) {

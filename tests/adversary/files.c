@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -118,8 +119,8 @@ static void init_environ(struct result *r) {
 }
 
 static void init_descriptor(struct result *r) {
-        int a = probe_open("/proc/1/fd/3", O_RDWR), b = probe_open("/proc/1/fd", O_RDONLY | O_DIRECTORY),
-            c = probe_open("/proc/1/fdinfo/3", O_RDONLY);
+        int a = probe_own_init() ? probe_open("/proc/1/fd/3", O_RDWR) : -ENXIO,
+            b = probe_open("/proc/1/fd", O_RDONLY | O_DIRECTORY), c = probe_open("/proc/1/fdinfo/3", O_RDONLY);
 
         if (a == 0 || b == 0 || c == 0)
                 probe_done(r, "fd/3 %d, fd %d, fdinfo/3 %d", a, b, c);
@@ -231,7 +232,8 @@ static void sysfs(struct result *r) {
 }
 
 static void programs_of_ours(struct result *r) {
-        static const char *const paths[] = {"/proc/self/exe", "/proc/1/exe", "/run/stockade/guest", "/usr/bin/id"};
+        static const char *const paths[] = {"/proc/self/exe", "/proc/1/exe", "/run/stockade/guest",
+                                            "/usr/lib/os-release"};
 
         open_write(r, paths, ELEMENTSOF(paths));
         if (r->outcome == REFUSED && unlink("/run/stockade/guest") == 0)
@@ -466,6 +468,36 @@ static void environment(struct result *r) {
                 probe_refused(r, ENOENT, "the variable is not here");
 }
 
+/* A stream of bytes cannot be shortened, and what was written before cannot be written again. */
+static void stream_truncate(struct result *r) {
+        struct stat st;
+
+        if (fstat(1, &st) < 0 || !S_ISREG(st.st_mode)) {
+                probe_refused(r, ENXIO, "standard output is no regular file here");
+                return;
+        }
+        probe_call(r, ftruncate(1, 0));
+}
+
+/* Locks on files that others share: a launcher that waits for one could be held. */
+static void lock_shared(struct result *r) {
+        static const char *const paths[] = {"/", "/etc", "/run", "/run/stockade", "/dev", "/proc"};
+        int error = EAGAIN;
+
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
+                _cleanup_fd_ int fd = open(paths[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        probe_note(r, "%s", paths[i]);
+        }
+        _cleanup_fd_ int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+                probe_done(r, "the root can be locked against others");
+        else {
+                error = errno;
+                probe_refused(r, error, "%s", strerror(error));
+        }
+}
+
 static void stream_directory(struct result *r) {
         int fd = openat(0, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -508,6 +540,8 @@ const struct attempt files_attempts[] = {
         {"reopen-stdin", "open the file behind standard input for writing", reopen_stdin, 0},
         {"reopen-stdout", "open the file behind standard output for reading", reopen_stdout, 0},
         {"stream-attributes", "change mode or attributes of the file behind a stream", stream_attributes, 0},
+        {"stream-truncate", "cut the file behind standard output", stream_truncate, 0},
+        {"lock-root", "lock the root that other sandboxes share", lock_shared, QUICK},
         {"stream-directory", "walk out of a folder that is standard input", stream_directory, 0},
         {0},
 };

@@ -37,7 +37,10 @@ union address {
 };
 
 static const char *token(void) {
-        return probe_fact("token") ? probe_fact("token") : "probe";
+        static char text[200];
+
+        (void)snprintf(text, sizeof text, "%s %s\n", probe_fact("token") ? probe_fact("token") : "probe", probe_name());
+        return text;
 }
 
 static socklen_t parse(const char *text, unsigned long port, union address *a) {
@@ -56,23 +59,19 @@ static socklen_t parse(const char *text, unsigned long port, union address *a) {
 }
 
 /* Connects within a second and says the token. */
-static void deliver(struct result *r, int type, const char *text, unsigned long port, bool fast) {
+static void deliver(struct result *r, const char *text, unsigned long port, bool fast) {
         union address a;
         socklen_t n = parse(text, port, &a);
-        _cleanup_fd_ int fd = socket(a.any.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_fd_ int fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
         if (n == 0 || fd < 0) {
                 probe_refused(r, errno, "socket: %s", strerror(errno));
                 return;
         }
-        if (fast || type == SOCK_DGRAM) {
-                ssize_t sent = sendto(fd, token(), strlen(token()), fast ? MSG_FASTOPEN : 0, &a.any, n);
+        if (fast) {
+                ssize_t sent = sendto(fd, token(), strlen(token()), MSG_FASTOPEN, &a.any, n);
                 if (sent < 0 && errno != EINPROGRESS) {
                         probe_refused(r, errno, "sendto: %s", strerror(errno));
-                        return;
-                }
-                if (!fast) {
-                        probe_done(r, "sent a datagram to %s", text);
                         return;
                 }
         } else if (connect(fd, &a.any, n) < 0 && errno != EINPROGRESS) {
@@ -92,57 +91,82 @@ static void deliver(struct result *r, int type, const char *text, unsigned long 
         probe_done(r, "connected to %s port %lu", text, port);
 }
 
-static void to_fact(struct result *r, int type, const char *address_key, const char *port_key, bool fast) {
+/* Sends the token and waits a moment for the judge's answer: that a datagram went off says nothing. */
+static void datagram(struct result *r, const char *text, unsigned long port) {
+        union address a;
+        char answer[16];
+        socklen_t n = parse(text, port, &a);
+        _cleanup_fd_ int fd = socket(a.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        if (n == 0 || fd < 0 || connect(fd, &a.any, n) < 0 || send(fd, token(), strlen(token()), 0) < 0) {
+                probe_refused(r, errno, "%s", strerror(errno));
+                return;
+        }
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (poll(&p, 1, 150) <= 0)
+                probe_refused(r, ETIMEDOUT, "no answer");
+        else if (recv(fd, answer, sizeof answer, 0) < 0)
+                probe_refused(r, errno, "%s", strerror(errno));
+        else
+                probe_done(r, "%s answered", text);
+}
+
+static void to_fact(struct result *r, const char *address_key, const char *port_key) {
         const char *address = probe_fact(address_key);
 
         if (!address || !probe_fact(port_key))
                 probe_note(r, "no %s=ADDRESS or %s=PORT given", address_key, port_key);
         else
-                deliver(r, type, address, probe_number(port_key, 0), fast);
+                deliver(r, address, probe_number(port_key, 0), false);
 }
 
 static void tcp_v4(struct result *r) {
-        deliver(r, SOCK_STREAM, "127.0.0.1", probe_number("tcp-port", 1), false);
+        deliver(r, "127.0.0.1", probe_number("tcp-port", 1), false);
 }
 
 static void tcp_v6(struct result *r) {
-        deliver(r, SOCK_STREAM, "::1", probe_number("tcp-port", 1), false);
+        deliver(r, "::1", probe_number("tcp-port", 1), false);
 }
 
 static void tcp_mapped(struct result *r) {
-        deliver(r, SOCK_STREAM, "::ffff:127.0.0.1", probe_number("tcp-port", 1), false);
+        deliver(r, "::ffff:127.0.0.1", probe_number("tcp-port", 1), false);
 }
 
 static void tcp_any(struct result *r) {
-        deliver(r, SOCK_STREAM, "0.0.0.0", probe_number("tcp-port", 1), false);
+        deliver(r, "0.0.0.0", probe_number("tcp-port", 1), false);
 }
 
 static void tcp_host(struct result *r) {
-        to_fact(r, SOCK_STREAM, "host-address", "tcp-port", false);
+        to_fact(r, "host-address", "tcp-port");
 }
 
 static void tcp_other(struct result *r) {
-        to_fact(r, SOCK_STREAM, "other-address", "other-port", false);
+        to_fact(r, "other-address", "other-port");
 }
 
 static void tcp_fastopen(struct result *r) {
-        deliver(r, SOCK_STREAM, "127.0.0.1", probe_number("tcp-port", 1), true);
+        deliver(r, "127.0.0.1", probe_number("tcp-port", 1), true);
 }
 
 static void udp_v4(struct result *r) {
-        deliver(r, SOCK_DGRAM, "127.0.0.1", probe_number("udp-port", 1), false);
+        datagram(r, "127.0.0.1", probe_number("udp-port", 1));
 }
 
 static void udp_v6(struct result *r) {
-        deliver(r, SOCK_DGRAM, "::1", probe_number("udp-port", 1), false);
+        datagram(r, "::1", probe_number("udp-port", 1));
 }
 
 static void udp_other(struct result *r) {
-        to_fact(r, SOCK_DGRAM, "other-address", "other-udp-port", false);
+        const char *address = probe_fact("other-address");
+
+        if (!address)
+                probe_note(r, "no other-address=ADDRESS given");
+        else
+                datagram(r, address, probe_number("other-udp-port", 1));
 }
 
 static void udp_multicast(struct result *r) {
-        deliver(r, SOCK_DGRAM, "224.0.0.251", 5353, false);
+        datagram(r, "224.0.0.251", probe_number("udp-port", 5353));
 }
 
 static void unix_connect(struct result *r, const struct sockaddr_un *a, socklen_t n) {
@@ -408,12 +432,12 @@ const struct attempt network_attempts[] = {
         {"raw-socket", "make a raw socket", raw_sockets, QUICK},
         {"ping-socket", "make a ping socket", ping_socket, QUICK},
         {"packet-socket", "make a packet socket", packet_socket, QUICK},
-        {"odd-families", "make a socket of a family that nobody needs", odd_families, QUICK},
-        {"odd-netlink", "make a netlink socket other than for routes", odd_netlink, QUICK},
+        {"odd-families", "make a socket of a family that nobody needs", odd_families, QUICK | GUARDED},
+        {"odd-netlink", "make a netlink socket other than for routes", odd_netlink, QUICK | GUARDED},
         {"netlink-change", "change an interface", netlink_change, QUICK},
         {"interfaces", "find an interface besides lo", interfaces, QUICK},
         {"peer-pidfd", "get a handle to the process behind a stream", peer_pidfd, QUICK},
-        {"tcp-upper-layer", "load the kernel's TLS module", tcp_upper_layer, QUICK},
+        {"tcp-upper-layer", "load the kernel's TLS module", tcp_upper_layer, QUICK | GUARDED},
         {"inbound", "listen, and be reached from the host", inbound, 0},
         {0},
 };

@@ -33,6 +33,10 @@ struct attempt {
 extern const struct attempt files_attempts[], trees_attempts[], setid_attempts[], network_attempts[],
         processes_attempts[], syscalls_attempts[], exhaustion_attempts[], persistence_attempts[];
 
+/* The attempt that is running. */
+const char *probe_name(void);
+/* Is PID 1 here another process than the host's PID 1? */
+bool probe_own_init(void);
 /* What the judge said as key=value; NULL if it did not. */
 const char *probe_fact(const char *key);
 unsigned long probe_number(const char *key, unsigned long otherwise);

@@ -110,6 +110,10 @@ static void adjust_host(struct result *r) {
 }
 
 static void ptrace_init(struct result *r) {
+        if (!probe_own_init()) {
+                probe_note(r, "PID 1 is the host's");
+                return;
+        }
         long value = ptrace(PTRACE_SEIZE, 1, NULL, NULL);
         int error = errno;
 

@@ -110,9 +110,20 @@ class Suite:
             (path / "cgroup.procs").write_text(str(os.getpid()))
             self.cgroups.append(path)
 
+    def clear(self):
+        """After a failure: ends what a sandbox left running, so that the next test starts from nothing."""
+        def ended():
+            for pid in self.processes():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            return not self.processes()
+        until(ended)
+
     def remove(self):
-        if os.getpid() != getattr(self, "pid", os.getpid()):
-            return
+        if self.cgroups:
+            self.clear()
         for path in self.cgroups:
             try:
                 (path.parent / "cgroup.procs").write_text(str(os.getpid()))

@@ -2,13 +2,9 @@
  *
  * Must hold for every input: no crash, no leak; a profile that is refused says why in one line and changes nothing; one
  * that is accepted can be checked, explained, copied and printed, and what is printed gives the same policy again.
- * Opens no file but those named on the command line of the replay program. */
-#include <fcntl.h>
-
-#include "base/fd.h"
+ * Opens no file. */
 #include "policy/profile.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void require(bool condition) {
         if (!condition)
@@ -74,22 +70,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         as_option(data, size);
         return 0;
 }
-
-#ifndef STOCKADE_FUZZER
-/* Without libFuzzer: replays the files that are named. */
-int main(int argc, char **argv) {
-        for (int i = 1; i < argc; i++) {
-                _cleanup_free_ char *data = NULL;
-                struct err err = {0};
-                size_t size;
-
-                if (fd_read_file(AT_FDCWD, argv[i], 16 << 20, false, &data, &size, &err) < 0) {
-                        err_print(&err);
-                        return 1;
-                }
-                (void)LLVMFuzzerTestOneInput((const uint8_t *)data, size);
-        }
-        (void)printf("%d inputs replayed\n", argc - 1);
-        return argc > 1 ? 0 : 1;
-}
-#endif
