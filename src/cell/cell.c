@@ -77,6 +77,7 @@ static int begin(struct cell_context *c) {
         sigset_t none;
         struct mount_attr private = {.propagation = MS_PRIVATE};
 
+        (void)close(c->report_outside);
         if (c->cgroup) {
                 int r = cgroup_enter_self(c->cgroup, c->cgroup->into >= 0);
                 if (r < 0)

@@ -35,6 +35,7 @@ struct cell_context {
         const struct plan *plan;
         const struct cgroup *cgroup; /* NULL: none */
         int report;                  /* the child's end, SOCK_SEQPACKET */
+        int report_outside; /* the other end; the child closes its copy, so that it can notice that we are gone */
         bool rootless;
         uid_t host_uid; /* rootless: the caller's ids, mapped to the user inside */
         gid_t host_gid;

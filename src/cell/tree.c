@@ -514,7 +514,8 @@ static int step_dir(struct cell_context *c, const struct plan_step *s) {
 /* What a skeleton has is not made again. What was removed from it (a cache may be cleaned by anybody) is made anew, in
  * the skeleton: it stays writable until OP_READONLY. */
 static bool in_skeleton(const struct cell_context *c, const struct plan_step *s) {
-        if (!c->skeleton || (s->op != OP_DIR && s->op != OP_FILE && s->op != OP_COPY && s->op != OP_LINK && s->op != OP_LIKE_HOST))
+        if (!c->skeleton ||
+            (s->op != OP_DIR && s->op != OP_FILE && s->op != OP_COPY && s->op != OP_LINK && s->op != OP_LIKE_HOST))
                 return false;
         struct stat st;
         if (fstatat(c->root, relative(s->text[0]), &st, AT_SYMLINK_NOFOLLOW) < 0)

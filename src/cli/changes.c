@@ -64,11 +64,7 @@ static int apply(struct run *r, const struct diff *d, bool interactive, struct e
         _cleanup_fd_ int state = paths_state_dir("apply", false, err);
         if (state < 0)
                 return state;
-        struct apply_recovery earlier;
-        int result = apply_recover(state, &earlier, err);
-        if (result < 0)
-                return err_prefix(err, result, "an earlier apply could not be finished");
-        result = apply_check(d, r->lower, &o, &v, err);
+        int result = apply_check(d, r->lower, &o, &v, err);
         if (result < 0)
                 return result;
         size_t left_out = 0;
@@ -124,6 +120,16 @@ static int settle(struct run *r, const struct diff *d, struct err *err) {
                         break;
                 }
         }
+}
+
+/* An apply that was killed is finished or taken back before anything new looks at the folder. */
+int changes_recover(struct err *err) {
+        struct apply_recovery earlier;
+        _cleanup_fd_ int state = paths_state_dir("apply", false, err);
+        if (state < 0)
+                return state;
+        int result = apply_recover(state, &earlier, err);
+        return result < 0 ? err_prefix(err, result, "an earlier apply could not be finished") : 0;
 }
 
 int changes_settle(struct run *r, struct err *err) {

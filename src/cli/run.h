@@ -178,6 +178,7 @@ bool audit_is_on(void);
 void audit_read(int fd, pid_t pid, struct run_outcome *o);
 
 /* changes.c: what to do with the copy-on-write directory. */
+int changes_recover(struct err *err);
 int changes_settle(struct run *r, struct err *err);
 
 /* paths.c */

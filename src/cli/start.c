@@ -237,6 +237,8 @@ int start_run(struct run *r, struct err *err) {
         int result = check_core_handler(err);
         if (result == 0)
                 result = make_id(r->id, err);
+        if (result == 0 && r->limits.overlay)
+                result = changes_recover(err);
         if (result == 0 && r->limits.overlay) {
                 r->lower = open(r->limits.overlay, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 if (r->lower < 0)
@@ -265,6 +267,7 @@ int start_run(struct run *r, struct err *err) {
 
         r->report = ends[0];
         r->cell.report = ends[1];
+        r->cell.report_outside = ends[0];
         r->cell.plan = &r->plan;
         r->cell.overlay = r->limits.overlay != NULL;
         r->cell.cgroup = &r->cgroup;

@@ -81,10 +81,10 @@ static void add_landlock(const struct policy *p, const struct compile_options *o
         rule(b, "/run/stockade", RIGHT_READ | RIGHT_EXEC);
         rule(b, "/dev", RIGHT_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_TRUNCATE | RIGHT_IOCTL_DEV);
         rule(b, "/dev/shm", RIGHT_READ | RIGHT_WRITE);
-        /* on hosts without a merged /usr these are directories of their own */
+        /* in trees without a merged /usr these are directories of their own */
         static const char *const host_dirs[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
         for (size_t i = 0; i < ELEMENTSOF(host_dirs); i++)
-                if (!o->root && compile_executable(p, "/usr"))
+                if (compile_executable(p, "/usr"))
                         plan_add(b, OP_LANDLOCK_RULE, STEP_OPTIONAL | STEP_UNLINKED, host_dirs[i],
                                  RIGHT_READ | RIGHT_EXEC);
         for (size_t i = 0; i < p->tools.exec.count; i++)
@@ -100,6 +100,13 @@ int compile_confine(const struct policy *p, const struct compile_options *o, str
         struct sock_filter program[BPF_MAXINSNS];
         struct filter_options filter = {.no_memfd = p->tools.exec_set, .no_ptrace = p->tools.exec_set};
 
+        if (o->root && p->tools.exec_set && !compile_executable(p, "/usr") && !accepted(o, "tools.exec")) {
+                (void)err_set(err, ERR_UNENFORCED,
+                              "tools.exec: a list of single programs is not enforceable yet with --root");
+                return err_hint(
+                        err,
+                        "its loader could start the others: allow /usr as a whole, or --accept-missing tools.exec");
+        }
         int count = filter_compile(&filter, program, ELEMENTSOF(program), err);
         if (count < 0)
                 return count;
