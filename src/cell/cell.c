@@ -112,6 +112,12 @@ static int report_tree(struct cell_context *c, int master) {
                 r.fds |= 2;
                 fds[n++] = c->upper;
         }
+        /* whoever holds this decides when the mounts are taken apart */
+        _cleanup_fd_ int mounts = openat(c->proc, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (mounts >= 0) {
+                r.fds |= 4;
+                fds[n++] = mounts;
+        }
         for (size_t i = 0; i < c->watch_count; i++)
                 fds[n++] = c->watch[i];
         return cell_send(c->report, &r, fds, n);
@@ -168,7 +174,8 @@ static int tie_to_parent(struct cell_context *c) {
         return gone.revents & (POLLHUP | POLLERR) ? -ESRCH : 0;
 }
 
-_noreturn_ static void run_child(struct cell_context *c) {
+/* The child. It may share its parent's memory: it works on a copy of the context and changes nothing else. */
+_noreturn_ static void walk_plan(struct cell_context *c) {
         struct plan_walk walk = {0};
         struct plan_step s = {0};
         enum plan_phase phase = PHASE_OUTSIDE;
@@ -249,33 +256,38 @@ static void find_user(const struct plan *p, uint64_t *uid, uint64_t *gid) {
                 }
 }
 
-int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct err *err) {
-        _cleanup_fd_ int pidfd = -EBADF;
+static void run_child(void *data) {
+        struct cell_context mine = *(const struct cell_context *)data;
         uint64_t uid = 0, gid = 0;
+
+        if (mine.rootless) {
+                find_user(mine.plan, &uid, &gid);
+                int r = map_own_ids(&mine, uid, gid);
+                if (r < 0)
+                        fail(&mine, 0, r);
+        }
+        walk_plan(&mine);
+}
+
+int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct err *err) {
+        static char stack[64 * 1024] __attribute__((aligned(16)));
+        _cleanup_fd_ int pidfd = -EBADF;
         struct clone_args args = {
                 .flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
                 .pidfd = (unsigned long long)(uintptr_t)&pidfd,
                 .exit_signal = SIGCHLD,
+                .stack = (unsigned long long)(uintptr_t)stack,
+                .stack_size = sizeof stack,
         };
 
         c->host = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = -EBADF;
-        if (c->rootless) {
+        if (c->rootless)
                 args.flags |= CLONE_NEWUSER;
-                find_user(c->plan, &uid, &gid);
-        }
         if (c->cgroup && c->cgroup->into >= 0) {
                 args.flags |= CLONE_INTO_CGROUP;
                 args.cgroup = (unsigned long long)c->cgroup->into;
         }
-        pid_t pid = kernel_clone3(&args);
-        if (pid == 0) {
-                if (c->rootless) {
-                        int r = map_own_ids(c, uid, gid);
-                        if (r < 0)
-                                fail(c, 0, r);
-                }
-                run_child(c);
-        }
+        pid_t pid = kernel_clone3_vfork(&args, run_child, c);
         if (pid == -ENOSYS) {
                 (void)err_set(err, ERR_UNENFORCED, "this kernel or the filter around us has no clone3");
                 return err_hint(err,

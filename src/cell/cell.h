@@ -66,7 +66,7 @@ struct cell_context {
         int anchor; /* where layers of overlays are attached while the tree is built */
 };
 
-#define CELL_REPORT_FDS (CELL_WATCH_MAX + 2)
+#define CELL_REPORT_FDS (CELL_WATCH_MAX + 3)
 
 /* Clones the cell. The parent gets a pidfd and the pid; a failure to clone is an error, a failing step arrives as a
  * report. */

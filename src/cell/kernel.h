@@ -25,8 +25,6 @@
 #define KERNEL_LANDLOCK_LOG_NEW_EXEC_ON            (1U << 1) /* ABI 7: denials of later programs are audited too */
 #define KERNEL_LANDLOCK_SCOPE_SIGNAL               (1ULL << 1)
 
-#define KERNEL_PIDFD_GET_MNT_NAMESPACE _IO(0xff, 3) /* Linux 6.11 */
-
 /* struct landlock_ruleset_attr as of ABI 6; older kernels take its beginning. */
 struct kernel_landlock_ruleset {
         uint64_t handled_access_fs;
@@ -78,6 +76,36 @@ static inline int kernel_pivot_root(const char *new_root, const char *put_old) {
 
 static inline pid_t kernel_clone3(struct clone_args *args) {
         return (pid_t)kernel_result(syscall(SYS_clone3, args, sizeof *args));
+}
+
+/* A clone whose child runs fn on args->stack, in our memory, while we wait for its exec or its end: no page table is
+ * copied. fn must not return. Where there is no assembly for it, an ordinary clone without CLONE_VM serves. */
+static inline pid_t kernel_clone3_vfork(struct clone_args *args, void (*fn)(void *), void *data) {
+#if defined(__x86_64__) && defined(STOCKADE_MUSL)
+        long r;
+        register void (*function)(void *) __asm__("r12") = fn;
+        register void *argument __asm__("r13") = data;
+
+        args->flags |= CLONE_VM | CLONE_VFORK;
+        __asm__ volatile("syscall\n\t"
+                         "test %%rax, %%rax\n\t"
+                         "jnz 1f\n\t"
+                         "xor %%ebp, %%ebp\n\t"
+                         "mov %%r13, %%rdi\n\t"
+                         "call *%%r12\n\t"
+                         "ud2\n"
+                         "1:"
+                         : "=a"(r)
+                         : "a"((long)SYS_clone3), "D"(args), "S"(sizeof *args), "r"(function), "r"(argument)
+                         : "rcx", "r11", "memory");
+        return (pid_t)r;
+#else
+        args->stack = args->stack_size = 0;
+        pid_t pid = kernel_clone3(args);
+        if (pid == 0)
+                fn(data);
+        return pid;
+#endif
 }
 
 static inline int kernel_close_range(unsigned first, unsigned last, unsigned flags) {

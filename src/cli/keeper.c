@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -96,7 +95,7 @@ int keeper_start(struct run *r, struct err *err) {
 
 /* The last process of a mount namespace takes it apart while its parent waits: a fifth of a millisecond. A descriptor
  * of it that lies in the keeper's socket, unread until we are gone, moves that work there. */
-void keeper_hold(struct run *r) {
+void keeper_hold(struct run *r, int mounts) {
         union {
                 struct cmsghdr header;
                 char room[CMSG_SPACE(sizeof(int))];
@@ -105,11 +104,8 @@ void keeper_hold(struct run *r) {
         struct iovec data = {.iov_base = &byte, .iov_len = 1};
         struct msghdr message = {
                 .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
-        _cleanup_fd_ int fd = ioctl(r->pidfd, KERNEL_PIDFD_GET_MNT_NAMESPACE, 0);
 
-        if (fd < 0)
-                return; /* before Linux 6.11: it is taken apart where it always was */
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+        memcpy(CMSG_DATA(&control.header), &mounts, sizeof mounts);
         (void)sendmsg(r->keeper, &message, MSG_NOSIGNAL);
 }
 

@@ -77,6 +77,10 @@ static void take_tree(struct loop *l, const struct report *m, int *fds, size_t c
         }
         if ((m->fds & 2) && n < count)
                 r->upper = fds[n++];
+        if ((m->fds & 4) && n < count) {
+                keeper_hold(r, fds[n]);
+                (void)close(fds[n++]);
+        }
         while (n < count && r->watched_count < CELL_WATCH_MAX)
                 r->watched[r->watched_count++] = fds[n++];
         while (n < count)

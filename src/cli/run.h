@@ -153,7 +153,7 @@ void start_cleanup(struct run *r); /* frees everything that a run holds; safe at
 
 /* keeper.c */
 int keeper_start(struct run *r, struct err *err);
-void keeper_hold(struct run *r); /* leaves taking the sandbox's mounts apart to the keeper */
+void keeper_hold(struct run *r, int mounts); /* leaves taking the sandbox's mounts apart to the keeper */
 bool keeper_done(struct run *r); /* the sandbox is dead; true if the keeper will remove its cgroups when we end */
 
 /* loop.c: until the sandbox has ended; fills outcome. */

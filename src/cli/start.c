@@ -276,8 +276,6 @@ int start_run(struct run *r, struct err *err) {
         (void)clock_gettime(CLOCK_REALTIME, &r->start);
         r->outcome.start_ms = (uint64_t)r->start.tv_sec * 1000 + (uint64_t)r->start.tv_nsec / 1000000;
         result = cell_start(&r->cell, &r->pid, &r->pidfd, err);
-        if (result == 0)
-                keeper_hold(r);
         fd_close(&r->cell.report);
         for (int i = 0; i < 3; i++)
                 if (r->cell.stdio[i] > 2)

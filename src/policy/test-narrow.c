@@ -12,9 +12,9 @@ static const char parent_text[] =
         "sealed: true\n"
         "isolation: {at_least: gvisor}\n"
         "files:\n"
-        "  workspace: {path: /work, size: 1GiB, inodes: 1k}\n"
+        "  workspace: {path: /ws, size: 1GiB, inodes: 1k}\n"
         "  read: [/usr, /etc/ssl]\n"
-        "  write: [/work, {path: /tmp, size: 100MiB, inodes: 1k}, /plain]\n"
+        "  write: [/ws, {path: /tmp, size: 100MiB, inodes: 1k}, /plain]\n"
         "  hide: [/usr/secret]\n"
         "network:\n"
         "  allow:\n"
@@ -134,21 +134,21 @@ static void places(void) {
         static const struct row rows[] = {
                 {"files.workspace.size", "512MiB", NULL},
                 {"files.workspace.size", "2GiB",
-                 "files.workspace.size: the size of '/work' is more than the 1GiB that the sealed profile 'sealed-one' "
+                 "files.workspace.size: the size of '/ws' is more than the 1GiB that the sealed profile 'sealed-one' "
                  "allows"},
                 {"files.workspace.inodes", "2k",
-                 "files.workspace.inodes: the number of inodes of '/work' is more than the 1k that the sealed profile "
+                 "files.workspace.inodes: the number of inodes of '/ws' is more than the 1k that the sealed profile "
                  "'sealed-one' allows"},
-                {"files.workspace.path", "/work/below", NULL},
+                {"files.workspace.path", "/ws/below", NULL},
                 {"files.workspace.path", "/home", "files.workspace.path: '/home'" ALLOWS},
         };
         check_rows(rows, ELEMENTSOF(rows));
-        check_write("/work", NULL);
-        check_write("/work,/plain/below", NULL); /* neither says a size */
+        check_write("/ws", NULL);
+        check_write("/ws,/plain/below", NULL); /* neither says a size */
         check_write(
-                "/work,/tmp",
+                "/ws,/tmp",
                 "files.write: the size of '/tmp' is more than the 100MiB that the sealed profile 'sealed-one' allows");
-        check_write("/work,/var", "files.write: '/var'" ALLOWS);
+        check_write("/ws,/var", "files.write: '/var'" ALLOWS);
 }
 
 static void reach(void) {
@@ -197,16 +197,16 @@ static void files(void) {
         check_child("sealed: true\nname: y\n", NULL);
         check_child("env: {LANG: D}\n", "3:6: env.LANG: the sealed profile 'sealed-one' sets it, and it must stay");
         check_child("files: {read: [/]}\n", "3:15: files.read: '/'" ALLOWS);
-        check_child("files: {write: [/work, {path: /tmp/a, size: 50MiB, inodes: 500}, "
+        check_child("files: {write: [/ws, {path: /tmp/a, size: 50MiB, inodes: 500}, "
                     "{path: /tmp/b, size: 50MiB, inodes: 500}]}\n",
                     NULL);
         /* each fits, both together do not */
-        check_child("files: {write: [/work, {path: /tmp/a, size: 60MiB, inodes: 500}, "
+        check_child("files: {write: [/ws, {path: /tmp/a, size: 60MiB, inodes: 500}, "
                     "{path: /tmp/b, size: 60MiB, inodes: 500}]}\n",
                     "3:16: files.write: the size of '/tmp/b' is more than the 100MiB that the sealed profile "
                     "'sealed-one' allows");
         check_child(
-                "files: {write: [/work, {path: /plain, size: 1TiB}]}\n",
+                "files: {write: [/ws, {path: /plain, size: 1TiB}]}\n",
                 "3:16: files.write: the size of '/plain' is set, which the sealed profile 'sealed-one' leaves unset");
 }
 

@@ -22,6 +22,6 @@ struct report {
         uint32_t step;
         int32_t error;
         uint32_t status;
-        uint32_t fds; /* bit 0: pty master, bit 1: upper directory; the other descriptors are watched places in plan
-                         order */
+        uint32_t fds; /* bit 0: pty master, 1: upper directory, 2: mount namespace; the other descriptors are watched
+                         places in plan order */
 };

@@ -28,7 +28,9 @@ for place in ("/tmp", "/dev/shm"):
 """
 LOADER = """
 import os, glob
-for loader in glob.glob("/lib*/ld-linux*.so*") + glob.glob("/usr/lib*/**/ld-linux*.so*", recursive=True) + glob.glob("/lib/ld-musl*"):
+loaders = [p for d in ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/lib/*-gnu", "/usr/lib/*-gnu") for p in glob.glob(d + "/ld-*.so*")]
+assert loaders
+for loader in loaders:
     for program in {programs}:
         pid = os.fork()
         if pid == 0:

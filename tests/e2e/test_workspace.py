@@ -161,9 +161,9 @@ def test_question_at_a_terminal(who, work, key, expected):
 
 def test_question_again_after_nonsense(who, work):
     with Terminal(who, "--workspace", work, "--", "sh", "-c", "echo new > added.txt") as t:
-        t.expect(r"keep them in a file")
+        t.expect("Apply these changes")
         t.type("maybe\n")
-        t.expect(r"keep them in a file")
+        t.expect("Apply these changes")
         t.type("n\n")
         assert t.wait() == 0
     assert not (work / "added.txt").exists()
@@ -174,7 +174,7 @@ def test_typed_ahead_is_not_an_answer(who, work):
     with Terminal(who, "--workspace", work, "--", "sh", "-c", "echo new > added.txt; echo up; sleep 0.3") as t:
         t.expect("up")
         t.type("y\n")
-        t.expect(r"keep them in a file")
+        t.expect("Apply these changes")
         t.type("n\n")
         t.wait()
     assert not (work / "added.txt").exists()
@@ -183,7 +183,7 @@ def test_typed_ahead_is_not_an_answer(who, work):
 def test_the_command_cannot_answer_for_the_person(who, work):
     """Bytes that the command writes to its terminal are output, not an answer."""
     with Terminal(who, "--workspace", work, "--", "sh", "-c", "echo new > added.txt; printf 'y\\ny\\n'; printf 'y\\n' > /dev/tty") as t:
-        t.expect(r"keep them in a file")
+        t.expect("Apply these changes")
         t.type("n\n")
         t.wait()
     assert not (work / "added.txt").exists()
