@@ -280,7 +280,7 @@ int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct er
                 .stack_size = sizeof stack,
         };
 
-        c->host = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = -EBADF;
+        c->host = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = c->null = -EBADF;
         if (c->rootless)
                 args.flags |= CLONE_NEWUSER;
         if (c->cgroup && c->cgroup->into >= 0) {

@@ -63,6 +63,7 @@ struct cell_context {
         size_t watch_count;
         int upper;  /* the overlay's upper directory */
         int empty;  /* an empty file system to cover directories with */
+        int null;   /* the null device, to cover files with */
         int anchor; /* where layers of overlays are attached while the tree is built */
 };
 

@@ -434,6 +434,16 @@ static int empty_directory(struct cell_context *c) {
         return make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
 }
 
+/* The null device to cover files with, not attached; likewise. */
+static int null_device(struct cell_context *c) {
+        if (c->null < 0)
+                c->null = clone_host(c, "/dev/null", STEP_DEVICE | STEP_NOEXEC, -EBADF);
+        if (c->null < 0)
+                return c->null;
+        int fd = kernel_open_tree(c->null, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        return fd == -EINVAL ? clone_host(c, "/dev/null", STEP_DEVICE | STEP_NOEXEC, -EBADF) : fd;
+}
+
 /* Covers a file with the null device and a directory with an empty one. */
 static int step_mask(struct cell_context *c, const struct plan_step *s) {
         struct stat st;
@@ -451,7 +461,7 @@ static int step_mask(struct cell_context *c, const struct plan_step *s) {
         if (S_ISDIR(st.st_mode))
                 cover = empty_directory(c);
         else
-                cover = clone_host(c, "/dev/null", STEP_DEVICE | STEP_NOEXEC, -EBADF);
+                cover = null_device(c);
         if (cover < 0)
                 return cover;
         return kernel_move_mount(cover, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);

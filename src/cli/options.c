@@ -143,6 +143,30 @@ static int resolve(const char *option, const char *path, bool directory, char **
         return 0;
 }
 
+static bool below(const char *path, const char *parent) {
+        size_t n = strlen(parent);
+
+        return str_eq(parent, "/") || (strncmp(path, parent, n) == 0 && (path[n] == '\0' || path[n] == '/'));
+}
+
+/* Code that can write to our profiles or cached plans decides what the next sandbox may do. To cover them would not
+ * help: whoever can write to a folder above can move it aside. */
+static int check_own(const char *option, const char *source, struct err *err) {
+        char own[PATH_MAX];
+
+        for (size_t i = 0; paths_own(i, own, sizeof own); i++) {
+                _cleanup_free_ char *real = own[0] ? realpath(own, NULL) : NULL;
+                const char *path = real ? real : own;
+
+                if (path[0] && (below(path, source) || below(source, path))) {
+                        (void)err_set(err, ERR_INPUT, "--%s '%s' would let the command rewrite Stockade's own '%s'",
+                                      option, source, own);
+                        return err_hint(err, "share a folder beside it, or use --workspace and look at the changes");
+                }
+        }
+        return 0;
+}
+
 static int add_share(struct run_options *o, const char *option, const char *value, bool writable, struct err *err) {
         _cleanup_free_ char *copy = strdup(value), *source = NULL, *inside = NULL;
 
@@ -156,6 +180,9 @@ static int add_share(struct run_options *o, const char *option, const char *valu
         else
                 colon = NULL;
         int r = resolve(option, copy, false, &source, err);
+        if (r < 0)
+                return r;
+        r = writable ? check_own(option, source, err) : 0;
         if (r < 0)
                 return r;
         inside = strdup(colon ? colon + 1 : source);

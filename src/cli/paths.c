@@ -30,6 +30,27 @@ int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
         return err_hint(err, "reinstall Stockade, or run it from its build folder");
 }
 
+/* The i-th folder whose contents decide what later sandboxes may do, or false. */
+bool paths_own(size_t i, char *ret, size_t size) {
+        const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+        static const char *const system[] = {"/etc/stockade", "/run/stockade", "/var/cache/stockade",
+                                             "/var/lib/stockade"};
+
+        ret[0] = '\0';
+        if (i < ELEMENTSOF(system)) {
+                (void)snprintf(ret, size, "%s", system[i]);
+                return true;
+        }
+        i -= ELEMENTSOF(system);
+        if (i < 2 && paths_state_name("", i == 0, ret, size) == 0)
+                ret[strlen(ret) - 1] = '\0'; /* the slash before the empty name */
+        if (i == 2 && xdg && xdg[0] == '/')
+                (void)snprintf(ret, size, "%s/stockade", xdg);
+        else if (i == 2 && home && home[0] == '/')
+                (void)snprintf(ret, size, "%s/.config/stockade", home);
+        return i < 3;
+}
+
 /* mkdir -p below dir, every part 0700 and ours. Returns a descriptor of the last. */
 static int make_dirs(int dir, char *path) {
         for (char *part = path; part && *part;) {

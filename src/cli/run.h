@@ -184,4 +184,5 @@ int changes_settle(struct run *r, struct err *err);
 /* paths.c */
 int paths_helper(const char *name, char *ret, size_t size, struct err *err); /* a program of ours beside this one */
 int paths_state_dir(const char *name, bool cache, struct err *err);          /* opens, making it if needed */
+bool paths_own(size_t i, char *ret, size_t size); /* folders of ours that no sandbox may write to, one by one */
 int paths_state_name(const char *name, bool cache, char *ret, size_t size);

@@ -73,6 +73,10 @@ static const struct {
         {".emacs", "Emacs evaluates it"},
         {".gdbinit", "gdb runs it"},
         {".lldbinit", "lldb runs it"},
+        /* our own profiles, plans and journals decide what the next sandbox may do */
+        {".config/stockade/**", "Stockade takes profiles from it"},
+        {".cache/stockade/**", "Stockade takes plans from it"},
+        {".local/state/stockade/**", "Stockade finishes what it says"},
         /* agents */
         {".mcp.json", "coding agents start the servers that it names"},
         {".claude/**", "coding agents take hooks and permissions from it"},

@@ -358,6 +358,7 @@ class Host:
         """A second machine, as far as networks go, at the other end of a cable."""
         run = lambda *words: subprocess.run(words, check=True)
         run("ip", "link", "set", "lo", "up")
+        Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647")
         self.other = subprocess.Popen(["unshare", "--net", "sleep", "3600"])
         self.cleanup.append(self.other.kill)
         mine = os.stat("/proc/self/ns/net").st_ino

@@ -11,6 +11,7 @@ STOCKADE_E2E_SLOW    how much slower than a desktop this machine is (emulated on
 """
 import atexit
 import ctypes
+import fcntl
 import json
 import os
 import pwd
@@ -28,7 +29,7 @@ SCALE = float(os.environ.get("STOCKADE_E2E_SCALE", "1"))
 SLOW = float(os.environ.get("STOCKADE_E2E_SLOW", "1"))
 MUST_WORK = os.environ.get("STOCKADE_MUST_WORK") == "1"
 IS_ROOT = os.geteuid() == 0
-TEST_USER, TEST_UID = "stockade-test", 4242
+TEST_USER, TEST_UID = "stockade-e2e", 4251
 CGROUP = Path("/sys/fs/cgroup")
 PYTHON = "/usr/bin/python3"
 # what a user without delegated cgroups has to do without
@@ -64,6 +65,9 @@ class Suite:
         binary = Path(os.environ.get("STOCKADE", SOURCE / "build/src/cli/stockade")).resolve()
         if not binary.exists():
             pytest.exit(f"there is no '{binary}': build first, or set STOCKADE", 4)
+        # two suites at once would find each other's sandboxes
+        self.lock = open("/var/tmp/stockade-e2e.lock", "a", encoding="ascii")  # pylint: disable=consider-using-with
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.folder = Path(tempfile.mkdtemp(prefix="stockade-e2e-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.launcher = self.reachable(binary)
@@ -111,14 +115,18 @@ class Suite:
             self.cgroups.append(path)
 
     def clear(self):
-        """After a failure: ends what a sandbox left running, so that the next test starts from nothing."""
+        """After a failure: ends what a sandbox left running, so that the next test starts from nothing. Only where
+        nobody else's sandboxes can be."""
+        own = [root for root in self.cgroup_roots() if root in self.cgroups or root.name == str(TEST_UID) or MUST_WORK]
+
         def ended():
-            for pid in self.processes():
+            left = self.processes(own)
+            for pid in left:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            return not self.processes()
+            return not left
         until(ended)
 
     def remove(self):
@@ -157,10 +165,10 @@ class Suite:
                 found.update(f"{path}/{name}" for name in names if name != "launcher")
         return found
 
-    def processes(self):
+    def processes(self, roots=None):
         """Processes in our cgroups, other than this one."""
         found = set()
-        for root in self.cgroup_roots():
+        for root in roots or self.cgroup_roots():
             for path, _, files in os.walk(root):
                 if "cgroup.procs" in files:
                     try:
@@ -189,19 +197,19 @@ class Suite:
 
     def left_since(self, before, seconds=2.0):
         """What is there now and was not there before, after at most two seconds; {} if nothing."""
-        now = {}
-
-        def same():
-            nonlocal now
-            now = self.digest()
-            return now == before
-        if until(same, seconds):
-            return {}
         left = {}
-        for key, value in now.items():
-            new = value if not isinstance(value, list) else [item for item in value if item not in before[key]]
-            if new and value != before[key]:
-                left[key] = new
+
+        def nothing():
+            left.clear()
+            for key, now in self.digest().items():
+                if isinstance(now, int):
+                    new = now - before[key] if now > before[key] else 0
+                else:
+                    new = [item for item in now if item not in before[key]]
+                if new:
+                    left[key] = new
+            return not left
+        until(nothing, seconds)
         return left
 
 
