@@ -33,15 +33,15 @@ int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
 /* The i-th folder whose contents decide what later sandboxes may do, or false. */
 bool paths_own(size_t i, char *ret, size_t size) {
         const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-        static const char *const system[] = {"/etc/stockade", "/run/stockade", "/var/cache/stockade",
+        static const char *const shared[] = {"/etc/stockade", "/run/stockade", "/var/cache/stockade",
                                              "/var/lib/stockade"};
 
         ret[0] = '\0';
-        if (i < ELEMENTSOF(system)) {
-                (void)snprintf(ret, size, "%s", system[i]);
+        if (i < ELEMENTSOF(shared)) {
+                (void)snprintf(ret, size, "%s", shared[i]);
                 return true;
         }
-        i -= ELEMENTSOF(system);
+        i -= ELEMENTSOF(shared);
         if (i < 2 && paths_state_name("", i == 0, ret, size) == 0)
                 ret[strlen(ret) - 1] = '\0'; /* the slash before the empty name */
         if (i == 2 && xdg && xdg[0] == '/')
