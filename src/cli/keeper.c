@@ -32,7 +32,7 @@ static void clean_up(bool orderly) {
         }
 }
 
-_noreturn_ static void keep(int socket, int terminal, const struct termios *settings) {
+_noreturn_ static void keep(const struct run *r, int socket) {
         /* nothing is read before the other end is gone: what lies in the socket is to stay there until then */
         struct pollfd gone = {.fd = socket, .events = POLLRDHUP};
         char bytes[8];
@@ -42,9 +42,10 @@ _noreturn_ static void keep(int socket, int terminal, const struct termios *sett
                 ;
         n = read(socket, bytes, sizeof bytes);
         bool orderly = n > 0 && bytes[n - 1] == 'd';
-        (void)close(socket);
-        if (terminal >= 0 && !orderly)
-                (void)tcsetattr(terminal, TCSANOW, settings);
+        if (r->cell.tty && !orderly)
+                (void)tcsetattr(STDIN_FILENO, TCSANOW, &r->terminal);
+        (void)close(socket); /* and with it the sandbox's mounts */
+        (void)chdir("/");
         clean_up(orderly);
         _exit(0);
 }
@@ -68,24 +69,16 @@ int keeper_start(struct run *r, struct err *err) {
                 (void)sigfillset(&all);
                 (void)sigprocmask(SIG_SETMASK, &all, NULL);
                 (void)prctl(PR_SET_NAME, "stockade-keeper");
-                (void)prctl(PR_SET_DUMPABLE, 0);
-                /* 3: the socket, 4: the terminal if it has to be put right, 5: the lock on the ids */
-                int terminal = r->cell.tty ? fcntl(STDIN_FILENO, F_DUPFD, 64) : -EBADF;
-                int lock = r->id_lock >= 0 ? fcntl(r->id_lock, F_DUPFD, 64) : -EBADF;
-                int socket = fcntl(ends[1], F_DUPFD, 64);
+                /* 3: the socket, 4: the lock on the ids, 0: the terminal if it has to be put right. No copy of a pipe
+                 * may stay, or its reader would never see its end */
+                int socket = fcntl(ends[1], F_DUPFD, 64),
+                    lock = r->id_lock >= 0 ? fcntl(r->id_lock, F_DUPFD, 64) : -EBADF;
                 (void)dup2(socket, 3);
-                if (terminal >= 0)
-                        (void)dup2(terminal, 4);
-                else
-                        (void)close(4);
                 if (lock >= 0)
-                        (void)dup2(lock, 5);
-                else
-                        (void)close(5);
-                (void)kernel_close_range(6, ~0U, 0);
-                (void)kernel_close_range(0, 2, 0);
-                (void)chdir("/");
-                keep(3, terminal >= 0 ? 4 : -EBADF, &r->terminal);
+                        (void)dup2(lock, 4);
+                (void)kernel_close_range(lock >= 0 ? 5 : 4, ~0U, 0);
+                (void)kernel_close_range(r->cell.tty ? 1 : 0, 2, 0);
+                keep(r, 3);
         }
         (void)close(ends[1]);
         r->keeper = ends[0];

@@ -65,7 +65,10 @@ static void put_denials(struct json *j, const struct run_outcome *o) {
         /* what this run could not have seen, so that silence is not taken for peace */
         json_open(j, "denial_sources", '{');
         json_str(j, "limits", "cgroup");
-        json_str(j, "exec", o->audit ? "guest, landlock audit" : "guest (the command itself); none for its children");
+        json_str(j, "exec",
+                 o->audit ? "guest (the command itself); landlock audit for its children, but none where the mount is "
+                            "noexec"
+                          : "guest (the command itself); none for its children");
         json_str(j, "files", o->audit ? "landlock audit" : "none");
         json_str(j, "network", "none: there is no network to be refused by");
         json_close(j, '}');

@@ -38,6 +38,8 @@ static bool hash_host(const struct run *r, char ret[NAME_SIZE]) {
                         ssize_t n = readlink(s.text[0], target, sizeof target - 1);
                         target[n > 0 ? n : 0] = '\0';
                         hash_add_str(&h, target);
+                        if (n > 0)
+                                continue;
                 }
                 if (s.op == OP_COPY && stat(s.text[0], &st) == 0) {
                         hash_add(&h, &st.st_ino, sizeof st.st_ino);

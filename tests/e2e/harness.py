@@ -31,6 +31,7 @@ MUST_WORK = os.environ.get("STOCKADE_MUST_WORK") == "1"
 IS_ROOT = os.geteuid() == 0
 TEST_USER, TEST_UID = "stockade-e2e", 4251
 CGROUP = Path("/sys/fs/cgroup")
+PURE_V2 = (CGROUP / "cgroup.controllers").exists()
 PYTHON = "/usr/bin/python3"
 # what a user without delegated cgroups has to do without
 WITHOUT_CGROUPS = [word for key in ("limits.memory", "limits.processes", "limits.cpus", "budget.cpu")
@@ -132,6 +133,8 @@ class Suite:
     def remove(self):
         if self.cgroups:
             self.clear()
+        for person in self.people.values():
+            person.leave()
         for path in self.cgroups:
             try:
                 (path.parent / "cgroup.procs").write_text(str(os.getpid()))
@@ -150,19 +153,15 @@ class Suite:
 
     def cgroup_roots(self):
         """Where cgroups of our sandboxes can be."""
-        found = list(self.cgroups)
-        for top in [CGROUP, *CGROUP.glob("*/")]:
-            for below in (f"stockade/{TEST_UID}", "stockade"):
-                if (top / below / "cgroup.procs").exists():
-                    found.append(top / below)
-                    break
-        return found
+        below = "stockade" if PURE_V2 else f"stockade/{TEST_UID}"
+        delegated = [top / below for top in [CGROUP, *CGROUP.glob("*/")] if (top / below / "cgroup.procs").exists()]
+        return self.cgroups + delegated
 
     def cgroup_dirs(self):
         found = set()
         for root in self.cgroup_roots():
             for path, names, _ in os.walk(root):
-                found.update(f"{path}/{name}" for name in names if name != "launcher")
+                found.update(f"{path}/{name}" for name in names if name not in ("launcher", "shell"))
         return found
 
     def processes(self, roots=None):
@@ -252,28 +251,43 @@ class Person:
         self.count = 0
 
     def enrol(self):
+        """Once, as root: the user, and what `stockade setup` gives it. Taken back when the suite ends."""
         try:
             pwd.getpwnam(TEST_USER)
         except KeyError:
             subprocess.run(["/usr/sbin/useradd", "--uid", str(TEST_UID), "--user-group", "--no-create-home",
                             "--home-dir", "/nonexistent", "--shell", "/bin/sh", TEST_USER], check=True)
         done = subprocess.run([self.suite.launcher, "setup", "--user", TEST_USER], capture_output=True, check=False)
-        if b"unknown verb" in done.stderr:
-            for name in ("cpu", "cpuacct", "memory", "pids", "blkio"):
-                path = CGROUP / name / "stockade" / str(TEST_UID)
-                if path.parents[1].is_dir():
-                    path.mkdir(parents=True, exist_ok=True)
-                    for file in [path, *path.iterdir()]:
-                        os.chown(file, self.uid, self.gid)
-        elif done.returncode:
-            pytest.fail(f"stockade setup --user {TEST_USER}: {done.stderr.decode()}")
+        if done.returncode:
+            pytest.fail(f"stockade setup --user {TEST_USER}: {done.stdout.decode()}{done.stderr.decode()}")
+
+    def leave(self):
+        if IS_ROOT and self.rootless:
+            subprocess.run([self.suite.launcher, "setup", "--user", TEST_USER, "--remove"], capture_output=True, check=False)
+            subprocess.run(["/usr/sbin/userdel", TEST_USER], capture_output=True, check=False)
+
+    def become(self):
+        """In the child, before the launcher: the cgroup where a login shell of this user would be, and its ids."""
+        shell = CGROUP / f"stockade/{TEST_UID}/shell/cgroup.procs"
+        if PURE_V2 and shell.exists():
+            shell.write_text("0")
+        os.setgroups([])
+        os.setresgid(self.gid, self.gid, self.gid)
+        os.setresuid(self.uid, self.uid, self.uid)
 
     def environment(self, extra=None):
         return {"PATH": "/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "xterm", **(extra or {})}
 
     def popen(self, argv, env=None, **kw):
-        if IS_ROOT and self.rootless:
-            kw.update(user=self.uid, group=self.gid, extra_groups=[])
+        first = kw.pop("first", None)
+
+        def prepare():
+            if first:
+                first()
+            if IS_ROOT and self.rootless:
+                self.become()
+        if first or (IS_ROOT and self.rootless):
+            kw["preexec_fn"] = prepare
         kw.setdefault("cwd", self.home)
         return subprocess.Popen([str(word) for word in argv], env=self.environment(env), **kw)
 

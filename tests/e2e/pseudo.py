@@ -27,7 +27,7 @@ class Terminal:
         prepare = (lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if new_session else None
         self.process = person.popen(argv, env=env, cwd=cwd or person.home, stdin=slave, stdout=slave,
                                     stderr=slave if stderr else subprocess.DEVNULL,
-                                    start_new_session=new_session, preexec_fn=prepare)
+                                    start_new_session=new_session, first=prepare)
         self.slave = slave  # kept open, so that settings can be looked at afterwards
         self.seen = b""
 
