@@ -40,16 +40,21 @@ static int show(const struct diff *d, struct err *err) {
         return 0;
 }
 
+static int open_keep(const char *file, struct err *err) {
+        int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        return fd < 0 ? err_set(err, -errno, "cannot make '%s' for the changes", file) : fd;
+}
+
 static int keep(struct run *r, const struct diff *d, const char *file, struct err *err) {
-        _cleanup_fd_ int out = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (out < 0)
-                return err_set(err, -errno, "cannot make '%s' for the changes", file);
-        int result = tar_write(d, r->upper, out, err);
-        if (result == 0 && fsync(out) < 0)
+        if (r->keep < 0)
+                r->keep = open_keep(file, err);
+        if (r->keep < 0)
+                return r->keep;
+        int result = tar_write(d, r->upper, r->keep, err);
+        if (result == 0 && fsync(r->keep) < 0)
                 result = err_set(err, -errno, "cannot write '%s'", file);
-        if (result < 0)
-                (void)unlink(file);
-        else if (!r->options.quiet)
+        fd_close(&r->keep);
+        if (result == 0 && !r->options.quiet)
                 (void)fprintf(stderr, "stockade: the changes are in '%s'\n", file);
         return result;
 }
@@ -123,13 +128,23 @@ static int settle(struct run *r, const struct diff *d, struct err *err) {
 }
 
 /* An apply that was killed is finished or taken back before anything new looks at the folder. */
-int changes_recover(struct err *err) {
+static int changes_recover(struct err *err) {
         struct apply_recovery earlier;
         _cleanup_fd_ int state = paths_state_dir("apply", false, err);
         if (state < 0)
                 return state;
         int result = apply_recover(state, &earlier, err);
         return result < 0 ? err_prefix(err, result, "an earlier apply could not be finished") : 0;
+}
+
+/* The file is made before the command runs, which may be able to change what its name means. */
+int changes_prepare(struct run *r, struct err *err) {
+        int result = changes_recover(err);
+        if (result == 0 && r->options.changes == CHANGES_KEEP) {
+                r->keep = open_keep(r->options.keep, err);
+                result = r->keep < 0 ? r->keep : 0;
+        }
+        return result;
 }
 
 int changes_settle(struct run *r, struct err *err) {

@@ -1,6 +1,7 @@
 /* `stockade run`: one command in a sandbox, and nothing left behind. */
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cmd.h"
@@ -74,6 +75,14 @@ static void settle(struct run *r, struct err *err) {
 static void refuse(struct run *r, struct err *err) {
         struct err ignored;
 
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        r->outcome.end_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+        if (r->outcome.start_ms == 0)
+                r->outcome.start_ms = r->outcome.end_ms;
+        if (r->keep >= 0)
+                (void)unlink(r->options.keep); /* made for changes that will not come */
         r->outcome.reason = REASON_FAILED;
         r->outcome.status = EXIT_FAILED;
         r->outcome.error = err->text[0] ? err->text : "the profile or an option was refused";
@@ -90,6 +99,8 @@ int cmd_run(int argc, char **argv) {
                                .id_lock = -EBADF,
                                .keeper = -EBADF,
                                .audit = -EBADF,
+                               .record = -EBADF,
+                               .keep = -EBADF,
                                .from = {-EBADF, -EBADF, -EBADF},
                                .to_stdin = -EBADF,
                                .master = -EBADF,
@@ -100,6 +111,8 @@ int cmd_run(int argc, char **argv) {
         int result = options_parse(argc, argv, &r.options, &err);
         if (result == 1)
                 return 0;
+        if (result == 0 && !r.options.plan)
+                result = record_open(&r, &err);
         if (result == 0)
                 result = plan_cache_get(&r, &err);
         if (result == 0 && r.options.plan)

@@ -1,6 +1,7 @@
 /* What is left of a run: one JSON object for programs, a few lines for people. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,7 +126,7 @@ static void make(const struct run *r, struct buf *out) {
                 json_str(&j, "policy_hash", hash);
         }
         json_str(&j, "driver", "native");
-        json_bool(&j, "rootless", r->cell.rootless);
+        json_bool(&j, "rootless", geteuid() != 0);
         put_time(&j, "start", r->outcome.start_ms);
         put_time(&j, "end", r->outcome.end_ms);
         put_outcome(&j, &r->outcome);
@@ -134,6 +135,20 @@ static void make(const struct run *r, struct buf *out) {
         put_missing(&j, r);
         json_close(&j, '}');
         buf_str(out, "\n");
+}
+
+/* Opened before the command runs: it may be able to put something else in the place of the name. */
+int record_open(struct run *r, struct err *err) {
+        struct stat st;
+
+        if (!r->options.record)
+                return 0;
+        r->record = open(r->options.record, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+        if (r->record < 0)
+                return err_set(err, -errno, "cannot write the record '%s'", r->options.record);
+        if (fstat(r->record, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(r->record, 0) < 0))
+                return err_set(err, -errno, "cannot write the record '%s'", r->options.record);
+        return 0;
 }
 
 int record_write(struct run *r, struct err *err) {
@@ -146,12 +161,9 @@ int record_write(struct run *r, struct err *err) {
                 return err_set(err, ERR_LIMIT, "the record is too large");
         if (r->options.json)
                 (void)fd_write_full(STDERR_FILENO, out.data, out.size);
-        if (!r->options.record)
+        if (r->record < 0)
                 return 0;
-        _cleanup_fd_ int fd = open(r->options.record, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
-        if (fd < 0)
-                return err_set(err, -errno, "cannot write the record '%s'", r->options.record);
-        int result = fd_write_full(fd, out.data, out.size);
+        int result = fd_write_full(r->record, out.data, out.size);
         return result < 0 ? err_set(err, result, "cannot write the record '%s'", r->options.record) : 0;
 }
 

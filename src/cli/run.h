@@ -124,6 +124,8 @@ struct run {
         int keeper; /* our end; closing it without a word tells the keeper to clean up */
         pid_t keeper_pid;
         int audit;
+        int record; /* the file for the record */
+        int keep;   /* the file for the changes */
         /* streams: sandbox side is in cell.stdio; these are our ends, or -EBADF */
         int from[3];
         int to_stdin; /* write end of the command's standard input when it is relayed */
@@ -169,6 +171,7 @@ void outcome_deny(struct run_outcome *o, const struct run_denial *d);
 const char *outcome_reason_name(enum run_reason reason);
 
 /* record.c */
+int record_open(struct run *r, struct err *err);
 int record_write(struct run *r, struct err *err);
 void record_tell(const struct run *r); /* the last lines on stderr */
 
@@ -178,7 +181,7 @@ bool audit_is_on(void);
 void audit_read(int fd, pid_t pid, struct run_outcome *o);
 
 /* changes.c: what to do with the copy-on-write directory. */
-int changes_recover(struct err *err);
+int changes_prepare(struct run *r, struct err *err);
 int changes_settle(struct run *r, struct err *err);
 
 /* paths.c */

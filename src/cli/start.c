@@ -238,7 +238,7 @@ int start_run(struct run *r, struct err *err) {
         if (result == 0)
                 result = make_id(r->id, err);
         if (result == 0 && r->limits.overlay)
-                result = changes_recover(err);
+                result = changes_prepare(r, err);
         if (result == 0 && r->limits.overlay) {
                 r->lower = open(r->limits.overlay, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 if (r->lower < 0)
