@@ -98,6 +98,10 @@ static void escapes(void) {
                     "\xc2\x9b"
                     "x"); /* C1 control in UTF-8 */
         CHECK_STR(b, "\\xc2\\x9bx");
+        text_escape(b, sizeof b,
+                    "a\xe2\x80\xae"
+                    "txt\xef\xbb\xbf\xe2\x82\xac"); /* right-to-left override, BOM; the euro sign stays */
+        CHECK_STR(b, "a\\xe2\\x80\\xaetxt\\xef\\xbb\\xbf\xe2\x82\xac");
 }
 
 static void json_is_well_formed(void) {

@@ -133,13 +133,25 @@ size_t text_utf8_length(const unsigned char *s) {
         return 0;
 }
 
+/* Characters that are not seen but change what is seen: they join, hide or turn round the text about them. */
+static bool invisible(const unsigned char *s, size_t length) {
+        if (length == 2)
+                return (s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xc2 && s[1] == 0xad) ||
+                       (s[0] == 0xd8 && s[1] == 0x9c);
+        if (length != 3)
+                return length == 4 && s[0] == 0xf3 && s[1] == 0xa0; /* tags and other selectors */
+        unsigned c = (unsigned)(s[0] & 0x0f) << 12 | (unsigned)(s[1] & 0x3f) << 6 | (s[2] & 0x3f);
+        return (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+               c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb);
+}
+
 void text_escape(char *buf, size_t size, const char *s) {
         size_t used = 0;
 
         assert(size > 0);
         for (const unsigned char *p = (const unsigned char *)s; *p;) {
                 size_t n = text_utf8_length(p);
-                bool control = *p < 0x20 || *p == 0x7f || (n == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+                bool control = *p < 0x20 || *p == 0x7f || invisible(p, n);
 
                 if (n > 0 && !control) {
                         if (used + n >= size)

@@ -20,7 +20,8 @@ int text_parse(const char *s, enum text_unit unit, uint64_t *ret, struct err *er
 /* The shortest exact form with a unit: 1073741824 as "1GiB", 600000 as "10m". Returns buf. */
 const char *text_format(char *buf, size_t size, enum text_unit unit, uint64_t value);
 
-/* Copies s so that it prints as one inert line: control bytes and bytes above 0x7e that are not UTF-8 become \xNN. */
+/* Copies s so that it prints as one inert line: control bytes, bytes that are not UTF-8, and characters that change the
+ * direction of text or cannot be seen become \xNN. */
 void text_escape(char *buf, size_t size, const char *s);
 
 /* 0 if s is an absolute path in canonical form: no "", ".", ".." parts, no control bytes, shorter than PATH_MAX.

@@ -75,6 +75,22 @@ static int lay_options(const struct request *q, struct policy *p, struct err *er
         return 0;
 }
 
+/* Options can widen what a profile allows in ways that have no key in it. A sealed one forbids that. */
+static int check_sealed(const struct request *q, const struct policy *p, struct err *err) {
+        const struct compile_options *o = &q->options;
+        const char *option = o->root                 ? "--root"
+                             : o->workspace          ? "--workspace"
+                             : o->accepted_count > 0 ? "--accept-missing"
+                             : o->share_count == 0   ? NULL
+                             : o->shares[0].writable ? "--rw"
+                                                     : "--ro";
+
+        if (!p->sealed || !option)
+                return 0;
+        (void)err_set(err, ERR_REFUSED, "profile '%s' is sealed: %s would allow more than it does", p->name, option);
+        return err_hint(err, "whoever sealed it can say what else may be shared");
+}
+
 /* What was accepted as missing is not asked for any more: the plan must not pretend. */
 static int build(const struct request *q, struct buf *plan, struct profile_sources *sources, struct err *err) {
         _cleanup_policy_ struct policy p = {0};
@@ -84,7 +100,9 @@ static int build(const struct request *q, struct buf *plan, struct profile_sourc
         int r = profile_load(q->profile, &p, sources, err);
         if (r < 0)
                 return r;
-        r = lay_options(q, &p, err);
+        r = check_sealed(q, &p, err);
+        if (r == 0)
+                r = lay_options(q, &p, err);
         if (r == 0)
                 r = policy_check(&p, err);
         if (r == 0)

@@ -85,7 +85,7 @@ static void refuse(struct run *r, struct err *err) {
                 (void)unlink(r->options.keep); /* made for changes that will not come */
         r->outcome.reason = REASON_FAILED;
         r->outcome.status = EXIT_FAILED;
-        r->outcome.error = err->text[0] ? err->text : "the profile or an option was refused";
+        r->outcome.error = err->text;
         memset(&r->outcome.usage, 0xff, sizeof r->outcome.usage); /* nothing was measured */
         (void)record_write(r, &ignored);
 }
@@ -111,6 +111,8 @@ int cmd_run(int argc, char **argv) {
         int result = options_parse(argc, argv, &r.options, &err);
         if (result == 1)
                 return 0;
+        if (result == 0)
+                result = start_name(&r, &err);
         if (result == 0 && !r.options.plan)
                 result = record_open(&r, &err);
         if (result == 0)
@@ -125,8 +127,7 @@ int cmd_run(int argc, char **argv) {
                 settle(&r, &err);
         else {
                 relay_terminal_restore(&r);
-                if (err.text[0])
-                        err_print(&err);
+                err_print(&err);
                 refuse(&r, &err);
         }
         start_cleanup(&r);

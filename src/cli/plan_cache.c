@@ -100,7 +100,8 @@ static int make_key(const struct arguments *a, const char *compiler, char ret[HA
         return 0;
 }
 
-static bool source_unchanged(const char *path, bool absent, const uint8_t *expected) {
+/* A profile that was found by its name may not be a link; one that was named by its path may. */
+static bool source_unchanged(const char *path, bool by_path, bool absent, const uint8_t *expected) {
         struct hash h;
         uint8_t digest[HASH_SIZE];
         char *data;
@@ -110,7 +111,7 @@ static bool source_unchanged(const char *path, bool absent, const uint8_t *expec
                 return true; /* part of the compiler, which is part of the key */
         if (absent)
                 return access(path, F_OK) < 0;
-        if (fd_read_file(AT_FDCWD, path, SOURCE_MAX, false, &data, &size, NULL) < 0)
+        if (fd_read_file(AT_FDCWD, path, SOURCE_MAX, !by_path, &data, &size, NULL) < 0)
                 return false;
         hash_init(&h);
         hash_add(&h, data, size);
@@ -137,7 +138,7 @@ static int unpack(struct run *r, const void *bytes, size_t size, bool fresh, str
 
                 if (!wire_ok(&w))
                         return err_set(err, ERR_CORRUPT, "malformed source");
-                if (!fresh && !source_unchanged(path, absent, hash))
+                if (!fresh && !source_unchanged(path, str_eq(path, r->options.profile), absent, hash))
                         return err_set(err, -ESTALE, "'%s' has changed", path);
         }
         const void *plan = wire_blob(&w, &plan_size);
@@ -165,34 +166,60 @@ static int seal(struct run *r, const void *bytes, size_t size, struct err *err) 
         return 0;
 }
 
-/* Runs the compiler; its own sentence on standard error is all that a person needs to see. */
+/* What the compiler said on standard error: "stockade: sentence", perhaps a line with a hint. */
+static int take_error(int fd, const char *compiler, int status, struct err *err) {
+        char text[2048];
+        ssize_t n = fd_read_full(fd, text, sizeof text - 1);
+
+        text[n > 0 ? n : 0] = '\0';
+        char *line = text, *hint = strstr(text, "\n  hint: ");
+        if (!str_starts(line, "stockade: "))
+                return err_set(err, ERR_REFUSED, "'%s' ended with status 0x%x", compiler, (unsigned)status);
+        line += strlen("stockade: ");
+        line[strcspn(line, "\n")] = '\0';
+        (void)err_set(err, ERR_REFUSED, "%.500s", line);
+        if (hint) {
+                hint += strlen("\n  hint: ");
+                hint[strcspn(hint, "\n")] = '\0';
+                (void)err_hint(err, "%.500s", hint);
+        }
+        return ERR_REFUSED;
+}
+
+/* Runs the compiler: a plan on its standard output, or one sentence on standard error. */
 static int compile(const char *compiler, const struct arguments *a, char **ret, size_t *ret_size, struct err *err) {
         _cleanup_free_ char *data = malloc(PLAN_FILE_MAX + 1);
-        int ends[2], status;
+        _cleanup_fd_ int out = -EBADF, errors = -EBADF;
+        int ends[2], error_ends[2], status;
 
         if (!data)
                 return err_set(err, -ENOMEM, "could not compile the profile");
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_set(err, -errno, "could not make a pipe");
+        out = ends[0];
+        if (pipe2(error_ends, O_CLOEXEC) < 0) {
+                (void)close(ends[1]);
+                return err_set(err, -errno, "could not make a pipe");
+        }
+        errors = error_ends[0];
         pid_t pid = fork();
         if (pid == 0) {
                 (void)dup2(ends[1], STDOUT_FILENO);
+                (void)dup2(error_ends[1], STDERR_FILENO);
                 (void)execv(compiler, (char *const *)(uintptr_t)a->items);
                 _exit(127);
         }
         int fork_error = errno;
         (void)close(ends[1]);
-        ssize_t n = pid > 0 ? fd_read_full(ends[0], data, PLAN_FILE_MAX + 1) : 0;
-        (void)close(ends[0]);
+        (void)close(error_ends[1]);
         if (pid < 0)
                 return err_set(err, -fork_error, "could not start '%s'", compiler);
+        ssize_t n = fd_read_full(out, data, PLAN_FILE_MAX + 1);
+        fd_close(&out); /* one that would say more than we take ends here */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-                if (WIFEXITED(status) && WEXITSTATUS(status) == 125)
-                        return err_set(err, ERR_REFUSED, "%s", ""); /* it has said why */
-                return err_set(err, ERR_REFUSED, "'%s' ended with status 0x%x", compiler, status);
-        }
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                return take_error(errors, compiler, status, err);
         if (n <= 0 || n > PLAN_FILE_MAX)
                 return err_set(err, ERR_CORRUPT, "'%s' did not write a plan", compiler);
         *ret = TAKE_PTR(data);

@@ -101,7 +101,7 @@ struct run_outcome {
         bool place_full[CELL_WATCH_MAX];
         struct run_denial denials[RUN_DENIALS_MAX];
         size_t denial_count;
-        bool audit; /* Landlock's denials had a source */
+        bool audit;        /* Landlock's denials had a source */
         const char *error; /* why it was refused or failed; REASON_FAILED */
 };
 
@@ -109,7 +109,7 @@ struct run {
         struct run_options options;
         struct plan plan;
         char plan_key[HASH_TEXT_SIZE]; /* of everything that the plan was compiled from but the policy */
-        void *plan_bytes; /* a sealed mapping that holds the plan */
+        void *plan_bytes;              /* a sealed mapping that holds the plan */
         size_t plan_size;
         char skeleton[512];
         int skeleton_lock;
@@ -148,6 +148,8 @@ int plan_cache_get(struct run *r, struct err *err);
 
 /* skeleton.c: a prepared root directory for this plan, if there can be one; speeds up, changes nothing else. */
 void skeleton_get(struct run *r);
+
+int start_name(struct run *r, struct err *err); /* gives the run its id */
 
 /* start.c: ids, streams, keeper, cgroup, cell. */
 int start_run(struct run *r, struct err *err);

@@ -13,7 +13,8 @@
 #include "cli/run.h"
 
 /* A name that no other run has: time would repeat, counters are shared state. */
-static int make_id(char ret[33], struct err *err) {
+int start_name(struct run *r, struct err *err) {
+        char *ret = r->id;
         uint8_t bytes[8];
         static const char digits[] = "0123456789abcdef";
 
@@ -235,8 +236,6 @@ int start_run(struct run *r, struct err *err) {
         char **argv = NULL, **env = NULL;
 
         int result = check_core_handler(err);
-        if (result == 0)
-                result = make_id(r->id, err);
         if (result == 0 && r->limits.overlay)
                 result = changes_prepare(r, err);
         if (result == 0 && r->limits.overlay) {

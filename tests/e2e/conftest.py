@@ -18,8 +18,10 @@ def suite():
     made = harness.Suite()
     for name in PEOPLE if harness.IS_ROOT else ["rootless"]:
         # the first run of each may make what is kept for later ones: caches, the file of id locks
-        person = made.person(name)
-        harness.run(person, "--", "true")
+        result = harness.run(made.person(name), "--", "true", timeout=10)
+        if result.status:
+            pytest.exit(f"nothing works: stockade run -- true as {name}: {result}", 4)
+    harness.until(lambda: not made.processes())
     return made
 
 

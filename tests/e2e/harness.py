@@ -335,7 +335,10 @@ def finish(process, record=None, input=None, timeout=30):
         out, err = process.communicate(input, timeout * SLOW)
     except subprocess.TimeoutExpired:
         process.kill()
-        out, err = process.communicate()
+        try:
+            out, err = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:  # somebody else holds the pipes
+            out = err = b"(pipes are still open)"
         pytest.fail(f"still running after {timeout} s: {process.args}\n{(out or b'')[-500:]!r}\n{(err or b'')[-500:]!r}")
     return Result(process.returncode, out or b"", err or b"", read_record(record), time.monotonic() - start)
 
