@@ -56,13 +56,15 @@ int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_
                 count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
                 memcpy(fds, CMSG_DATA(h), count * sizeof(int));
         }
-        *ret_fd_count = count;
-        if (n == 0)
-                return 0;
-        if ((size_t)n != sizeof r || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
-                return -EBADMSG;
-        *ret = r;
-        return 1;
+        if ((size_t)n == sizeof r && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+                *ret = r;
+                *ret_fd_count = count;
+                return 1;
+        }
+        while (count > 0)
+                (void)close(fds[--count]);
+        *ret_fd_count = 0;
+        return n == 0 ? 0 : -EBADMSG;
 }
 
 _noreturn_ static void fail(struct cell_context *c, unsigned step, int error) {
@@ -124,7 +126,7 @@ static int report_tree(struct cell_context *c, int master) {
 }
 
 /* The terminal: from the sandbox's own devpts, opened as the user, so that it is the owner. */
-static int open_terminal(int *ret_master) {
+static int open_terminal(bool errors_elsewhere, int *ret_master) {
         int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), unlock = 0;
         if (master < 0)
                 return -errno;
@@ -135,7 +137,7 @@ static int open_terminal(int *ret_master) {
                 return -errno;
         if (ioctl(slave, TIOCSCTTY, 0) < 0)
                 return -errno;
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < (errors_elsewhere ? 2 : 3); i++)
                 if (dup2(slave, i) < 0)
                         return -errno;
         *ret_master = master;
@@ -150,14 +152,12 @@ static int place_descriptors(struct cell_context *c) {
         report = fcntl(c->report, F_DUPFD_CLOEXEC, 16);
         if (report < 0)
                 return -errno;
-        if (!c->tty) {
-                for (int i = 0; i < 3; i++)
-                        if ((streams[i] = fcntl(c->stdio[i], F_DUPFD_CLOEXEC, 16)) < 0)
-                                return -errno;
-                for (int i = 0; i < 3; i++)
-                        if (dup2(streams[i], i) < 0)
-                                return -errno;
-        }
+        for (int i = 0; i < 3; i++)
+                if (c->stdio[i] >= 0 && (streams[i] = fcntl(c->stdio[i], F_DUPFD_CLOEXEC, 16)) < 0)
+                        return -errno;
+        for (int i = 0; i < 3; i++)
+                if (c->stdio[i] >= 0 && dup2(streams[i], i) < 0)
+                        return -errno;
         if (dup2(report, REPORT_FD) < 0)
                 return -errno;
         c->report = REPORT_FD;
@@ -193,7 +193,7 @@ _noreturn_ static void walk_plan(struct cell_context *c) {
                          * close */
                         int master = -EBADF;
                         if (c->tty)
-                                r = open_terminal(&master);
+                                r = open_terminal(c->stdio[2] >= 0, &master);
                         if (r == 0)
                                 r = report_tree(c, master);
                         if (r == 0)
@@ -215,9 +215,11 @@ _noreturn_ static void walk_plan(struct cell_context *c) {
                         r = confine_step(c, &s);
                         break;
                 case PHASE_EXEC:
-                        (void)kernel_close_range(REPORT_FD + 1, ~0U, 0);
-                        (void)execve(CELL_GUEST_PATH, c->argv, c->envp);
-                        r = -errno;
+                        r = kernel_close_range(REPORT_FD + 1, ~0U, 0);
+                        if (r == 0) {
+                                (void)execve(CELL_GUEST_PATH, c->argv, c->envp);
+                                r = -errno;
+                        }
                         break;
                 case PHASE_OUTSIDE:
                 default:
@@ -309,7 +311,21 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
         while (plan_next(p, &walk, &s))
                 if (s.index == r->step) {
                         const char *what = plan_op_name(s.op);
-                        int error = r->error < 0 ? r->error : -EIO;
+                        int error = r->error < 0 && r->error > -4096 ? r->error : -EIO;
+
+                        if (error == -ENOSYS) {
+                                (void)err_set(err, ERR_UNENFORCED,
+                                              "this kernel, or a filter around us, lacks a system call that '%s' needs",
+                                              what);
+                                return err_hint(
+                                        err, "Linux 5.19 or newer is needed; 'stockade doctor' shows what is missing");
+                        }
+                        if (error == -EINVAL && (s.op == OP_ROOT_OVERLAY || s.op == OP_OVERLAY)) {
+                                (void)err_set(err, error, "could not make a copy-on-write view of '%s'", s.text[0]);
+                                return err_hint(err, "without root this needs a folder with no other file system "
+                                                     "mounted below it, and "
+                                                     "Linux 6.6 or newer");
+                        }
 
                         if (plan_op_phase(s.op) == PHASE_OUTSIDE)
                                 return err_set(err, error, "could not enter the sandbox's namespaces");

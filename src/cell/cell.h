@@ -47,8 +47,10 @@ struct cell_context {
         size_t owner_count;
         const char *skeleton; /* host path of a directory made by tree_skeleton from this plan; NULL: build in memory */
         bool tty;
-        bool overlay;      /* the plan has an OP_OVERLAY */
-        int stdio[3];      /* what the command gets; unused with tty */
+        bool overlay; /* the plan has an OP_OVERLAY, of this directory: */
+        dev_t overlay_dev;
+        ino_t overlay_ino;
+        int stdio[3];      /* what the command gets; -EBADF: the terminal */
         char *const *argv; /* of the guest, which passes it on: NULL-terminated */
         char *const *envp;
 

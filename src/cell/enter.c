@@ -64,9 +64,23 @@ static int step_ids(struct cell_context *c, const struct plan_step *s) {
         return 0;
 }
 
-/* Inside the new user namespace, whose owner we are for a moment: nobody may nest another. */
+/* Inside the new user namespace, whose owner we are for a moment: nobody may nest another, and of what the kernel
+ * counts for the launcher's own id a sandbox gets a part. */
 static int step_no_nesting(const struct cell_context *c) {
-        return fd_write_at(c->proc, "sys/user/max_user_namespaces", "0");
+        static const struct {
+                const char *file, *value;
+                bool needed;
+        } limits[] = {{"sys/user/max_user_namespaces", "0", true},
+                      {"sys/user/max_inotify_instances", "32", false},
+                      {"sys/user/max_inotify_watches", "16384", false},
+                      {"sys/user/max_fanotify_groups", "0", false}};
+
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
+                int r = fd_write_at(c->proc, limits[i].file, limits[i].value);
+                if (r < 0 && (limits[i].needed || r != -ENOENT)) /* a kernel without the thing has no limit on it */
+                        return r;
+        }
+        return 0;
 }
 
 static int step_caps(void) {

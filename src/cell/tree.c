@@ -136,10 +136,16 @@ static int watch(struct cell_context *c, int mount) {
         return 0;
 }
 
-/* A copy of a host path's mounts, flags set, not attached. */
-static int clone_host(const struct cell_context *c, const char *path, unsigned flags, int owner_ns) {
-        _cleanup_fd_ int tree = kernel_open_tree(c->host, relative(path),
-                                                 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+/* A host path, looked up once: what is judged is what is bound. */
+static int open_host(const struct cell_context *c, const char *path, unsigned flags) {
+        return kernel_openat2(c->host, relative(path), O_PATH | O_CLOEXEC, 0,
+                              flags & STEP_EXACT ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS : 0);
+}
+
+/* A copy of the mounts at a descriptor, flags set, not attached. */
+static int clone_at(int source, unsigned flags, int owner_ns) {
+        _cleanup_fd_ int tree = kernel_open_tree(source, "",
+                                                 AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID};
 
         if (tree < 0)
@@ -158,16 +164,18 @@ static int clone_host(const struct cell_context *c, const char *path, unsigned f
         return r < 0 ? r : TAKE_FD(tree);
 }
 
-/* The namespace that maps this path's owner to the user. Rootless the kernel does it: there is only one id. */
-static int owner_namespace(const struct cell_context *c, const char *path) {
-        struct stat st;
+static int clone_host(const struct cell_context *c, const char *path, unsigned flags, int owner_ns) {
+        _cleanup_fd_ int source = open_host(c, path, flags);
 
+        return source < 0 ? source : clone_at(source, flags, owner_ns);
+}
+
+/* The namespace that maps this owner to the user. Rootless the kernel does it: there is only one id. */
+static int owner_namespace(const struct cell_context *c, const struct stat *st) {
         if (c->rootless)
                 return -EBADF;
-        if (fstatat(c->host, relative(path), &st, 0) < 0)
-                return -errno == -EBADF ? -EIO : -errno;
         for (size_t i = 0; i < c->owner_count; i++)
-                if (c->owners[i].uid == st.st_uid && c->owners[i].gid == st.st_gid)
+                if (c->owners[i].uid == st->st_uid && c->owners[i].gid == st->st_gid)
                         return c->owners[i].user_ns;
         return -ESTALE; /* it changed hands between the launcher's look and ours */
 }
@@ -175,17 +183,20 @@ static int owner_namespace(const struct cell_context *c, const char *path) {
 static int step_bind(struct cell_context *c, const struct plan_step *s) {
         struct stat st;
         int owner = -EBADF;
+        _cleanup_fd_ int source = open_host(c, s->text[0], s->flags), tree = -EBADF;
 
-        if (fstatat(c->host, relative(s->text[0]), &st, 0) < 0)
-                return errno == ENOENT && (s->flags & STEP_OPTIONAL) ? 0 : -errno;
+        if (source < 0)
+                return source == -ENOENT && (s->flags & STEP_OPTIONAL) ? 0 : source;
+        if (fstat(source, &st) < 0)
+                return -errno;
         if ((s->flags & STEP_DEVICE) && !S_ISCHR(st.st_mode))
                 return -ENODEV; /* a name in /dev that is no device: do not hide it behind ours */
         if (s->flags & STEP_OWNED) {
-                owner = owner_namespace(c, s->text[0]);
+                owner = owner_namespace(c, &st);
                 if (owner < 0 && owner != -EBADF)
                         return owner;
         }
-        _cleanup_fd_ int tree = clone_host(c, s->text[0], s->flags, owner);
+        tree = clone_at(source, s->flags, owner);
         if (tree < 0)
                 return tree;
         return attach(c, tree, s->text[1], S_ISDIR(st.st_mode));
@@ -292,7 +303,7 @@ static int attach_stage(struct cell_context *c, int stage) {
 }
 
 /* An overlay of a host directory with an upper layer on a sized tmpfs. Returns the mount, not attached. */
-static int make_overlay(struct cell_context *c, const char *lower_path, int owner_ns, uint64_t size, uint64_t inodes,
+static int make_overlay(struct cell_context *c, int source, int owner_ns, uint64_t size, uint64_t inodes,
                         unsigned attributes, bool top_is_upper) {
         _cleanup_fd_ int stage = make_tmpfs(c, size, inodes, 0700, false, 0), lower = -EBADF, upper = -EBADF,
                          work = -EBADF, below = -EBADF, top = -EBADF;
@@ -308,7 +319,7 @@ static int make_overlay(struct cell_context *c, const char *lower_path, int owne
         if (upper < 0 || work < 0)
                 return upper < 0 ? upper : work;
 
-        lower = clone_host(c, lower_path, 0, owner_ns);
+        lower = clone_at(source, 0, owner_ns);
         if (lower < 0)
                 return lower;
         r = kernel_move_mount(lower, "", stage, "lower", MOVE_MOUNT_F_EMPTY_PATH);
@@ -350,15 +361,23 @@ static int make_overlay(struct cell_context *c, const char *lower_path, int owne
 }
 
 static int step_overlay(struct cell_context *c, const struct plan_step *s) {
+        struct stat st;
         int owner = -EBADF;
+        _cleanup_fd_ int source = open_host(c, s->text[0], s->flags), top = -EBADF;
 
+        if (source < 0)
+                return source;
+        if (fstat(source, &st) < 0)
+                return -errno;
+        if (st.st_dev != c->overlay_dev || st.st_ino != c->overlay_ino)
+                return -ESTALE; /* not the directory that the launcher holds and would apply the changes to */
         if (s->flags & STEP_OWNED) {
-                owner = owner_namespace(c, s->text[0]);
+                owner = owner_namespace(c, &st);
                 if (owner < 0 && owner != -EBADF)
                         return owner;
         }
-        _cleanup_fd_ int top = make_overlay(c, s->text[0], owner, s->number[0], s->number[1],
-                                            s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0, true);
+        top = make_overlay(c, source, owner, s->number[0], s->number[1], s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0,
+                           true);
         return top < 0 ? top : attach(c, top, s->text[1], true);
 }
 
@@ -376,8 +395,10 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
                 c->root = make_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
         else if (s->op == OP_ROOT_BIND)
                 c->root = clone_host(c, s->text[0], 0, -EBADF);
-        else
-                c->root = make_overlay(c, s->text[0], -EBADF, s->number[0], s->number[1], 0, true);
+        else {
+                _cleanup_fd_ int source = open_host(c, s->text[0], s->flags);
+                c->root = source < 0 ? source : make_overlay(c, source, -EBADF, s->number[0], s->number[1], 0, true);
+        }
         if (c->root < 0)
                 return c->root;
         return kernel_move_mount(c->root, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
@@ -458,6 +479,8 @@ static int step_mask(struct cell_context *c, const struct plan_step *s) {
                 return point == -ENOENT ? 0 : point;
         if (fstat(point, &st) < 0)
                 return -errno;
+        if (S_ISLNK(st.st_mode))
+                return -ELOOP; /* to cover the link would leave what it points to in the open */
         if (S_ISDIR(st.st_mode))
                 cover = empty_directory(c);
         else
@@ -486,6 +509,11 @@ static int step_copy(struct cell_context *c, const struct plan_step *s) {
                          out = -EBADF, parent = -EBADF;
         if (in < 0)
                 return errno == ENOENT ? 0 : -errno;
+        struct stat st;
+        if (fstat(in, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
+                return 0; /* what not everybody may read is not for the sandbox either */
         parent = make_parents(c, s->text[0], &name);
         if (parent < 0)
                 return parent;

@@ -12,12 +12,15 @@
 
 /* One character from the terminal; anything but y is no. */
 static char ask(const char *question) {
-        char line[16];
+        char line[16], more[64];
 
         (void)fprintf(stderr, "%s ", question);
         (void)fflush(stderr);
+        (void)tcflush(STDIN_FILENO, TCIFLUSH); /* what was typed for the command is no answer */
         if (!fgets(line, sizeof line, stdin))
                 return 'd';
+        for (const char *rest = line; !strchr(rest, '\n') && fgets(more, sizeof more, stdin);)
+                rest = more;
         return line[0];
 }
 
@@ -128,18 +131,24 @@ static int settle(struct run *r, const struct diff *d, struct err *err) {
 }
 
 /* An apply that was killed is finished or taken back before anything new looks at the folder. */
-static int changes_recover(struct err *err) {
+static int changes_recover(const char *workspace, struct err *err) {
         struct apply_recovery earlier;
         _cleanup_fd_ int state = paths_state_dir("apply", false, err);
         if (state < 0)
                 return state;
         int result = apply_recover(state, &earlier, err);
-        return result < 0 ? err_prefix(err, result, "an earlier apply could not be finished") : 0;
+        if (result < 0) {
+                (void)err_prefix(err, result, "an earlier apply could not be finished");
+                if (strstr(err->text, workspace))
+                        return result;
+                err_print(err); /* it concerns another folder */
+        }
+        return 0;
 }
 
 /* The file is made before the command runs, which may be able to change what its name means. */
 int changes_prepare(struct run *r, struct err *err) {
-        int result = changes_recover(err);
+        int result = changes_recover(r->limits.overlay, err);
         if (result == 0 && r->options.changes == CHANGES_KEEP) {
                 r->keep = open_keep(r->options.keep, err);
                 result = r->keep < 0 ? r->keep : 0;

@@ -59,6 +59,22 @@ static int read_request(int argc, char **argv, struct request *q, struct err *er
         return 0;
 }
 
+/* Keys of the profile are known by its schema; these are not keys, or have no dot. */
+static int check_accepted(const struct request *q, struct err *err) {
+        static const char *const words[] = {"landlock", "image", "secrets"};
+
+        for (size_t i = 0; i < q->options.accepted_count; i++) {
+                const char *key = q->accepted[i];
+                bool known = strchr(key, '.') != NULL;
+
+                for (size_t k = 0; k < ELEMENTSOF(words); k++)
+                        known = known || str_eq(key, words[k]);
+                if (!known)
+                        return err_set(err, ERR_INPUT, "--accept-missing '%s': there is no such key", key);
+        }
+        return 0;
+}
+
 static int lay_options(const struct request *q, struct policy *p, struct err *err) {
         for (size_t i = 0; i < q->set_count; i++) {
                 _cleanup_free_ char *key = strdup(q->sets[i]);
@@ -100,7 +116,9 @@ static int build(const struct request *q, struct buf *plan, struct profile_sourc
         int r = profile_load(q->profile, &p, sources, err);
         if (r < 0)
                 return r;
-        r = check_sealed(q, &p, err);
+        r = check_accepted(q, err);
+        if (r == 0)
+                r = check_sealed(q, &p, err);
         if (r == 0)
                 r = lay_options(q, &p, err);
         if (r == 0)

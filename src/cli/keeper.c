@@ -50,6 +50,14 @@ _noreturn_ static void keep(const struct run *r, int socket) {
         _exit(0);
 }
 
+static void close_all(unsigned first, unsigned last) {
+        if (kernel_close_range(first, last == 2 ? 2 : ~0U, 0) == 0)
+                return;
+        for (unsigned fd = first; fd <= last;
+             fd++) /* a kernel without the call: the run will be refused, but not hang */
+                (void)close((int)fd);
+}
+
 int keeper_start(struct run *r, struct err *err) {
         int ends[2];
 
@@ -76,8 +84,8 @@ int keeper_start(struct run *r, struct err *err) {
                 (void)dup2(socket, 3);
                 if (lock >= 0)
                         (void)dup2(lock, 4);
-                (void)kernel_close_range(lock >= 0 ? 5 : 4, ~0U, 0);
-                (void)kernel_close_range(r->cell.tty ? 1 : 0, 2, 0);
+                close_all(lock >= 0 ? 5 : 4, 4096);
+                close_all(r->cell.tty ? 1 : 0, 2);
                 keep(r, 3);
         }
         (void)close(ends[1]);

@@ -17,8 +17,10 @@ struct loop {
         struct flow flows[3]; /* input, output, errors */
         int signals;
         uint64_t start_us, deadline_us, sample_us, sample_step_us;
+        bool abandoned; /* told to end while output was still to be written */
         bool dead;      /* PID 1 of the sandbox is gone */
         bool failed;    /* a step of the plan failed */
+        bool tree_seen; /* the tree's descriptors came */
         bool exit_seen; /* the guest said how the command ended */
         struct report failure;
 };
@@ -30,7 +32,10 @@ static uint64_t now_us(void) {
         return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void kill_all(struct run *r, enum run_reason reason) {
+static void kill_all(struct loop *l, enum run_reason reason) {
+        struct run *r = l->run;
+
+        l->deadline_us = l->sample_us = UINT64_MAX; /* once is enough; what is left is to wait for the end */
         if (r->outcome.reason == REASON_EXITED)
                 r->outcome.reason = reason;
         if (cgroup_kill(&r->cgroup) < 0)
@@ -41,7 +46,19 @@ static void connect_flow(struct flow *f, int in, int out, bool owns_out) {
         struct stat st;
 
         *f = (struct flow){.in = in, .out = out, .owns_out = owns_out};
-        f->regular_out = fstat(out, &st) == 0 && S_ISREG(st.st_mode);
+        if (fstat(out, &st) < 0)
+                return;
+        f->regular_out = S_ISREG(st.st_mode);
+        if (S_ISCHR(st.st_mode) && isatty(out)) {
+                /* a stopped terminal would hold us up: through a description of our own a write does not wait */
+                char path[32];
+                (void)snprintf(path, sizeof path, "/proc/self/fd/%d", out);
+                int own = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+                if (own >= 0) {
+                        f->out = own;
+                        f->owns_out = true;
+                }
+        }
 }
 
 static void copy_size(struct run *r) {
@@ -109,10 +126,14 @@ static void take_reports(struct loop *l) {
                         }
                         break;
                 case REPORT_TREE:
-                        take_tree(l, &m, fds, count);
+                        if (!l->tree_seen && !l->exit_seen) {
+                                l->tree_seen = true;
+                                take_tree(l, &m, fds, count);
+                                count = 0;
+                        }
                         break;
                 case REPORT_EXEC_FAILED:
-                        r->outcome.exec_error = m.error < 0 ? m.error : -EIO;
+                        r->outcome.exec_error = m.error < 0 && m.error > -4096 ? m.error : -EIO;
                         break;
                 case REPORT_EXITED:
                         l->exit_seen = true;
@@ -122,6 +143,8 @@ static void take_reports(struct loop *l) {
                 default:
                         break; /* not a word that we know; the sender is not trusted */
                 }
+                while (count > 0)
+                        (void)close(fds[--count]);
         }
 }
 
@@ -135,6 +158,11 @@ static void take_signals(struct loop *l) {
                         continue;
                 if (n == SIGWINCH) {
                         copy_size(l->run);
+                        continue;
+                }
+                if (l->dead) { /* only a reader who does not read keeps us: who wants us to end does not want to wait
+                                  for it */
+                        l->abandoned = l->abandoned || n == SIGINT || n == SIGTERM || n == SIGHUP || n == SIGQUIT;
                         continue;
                 }
                 /* from the terminal's keys it is for the whole foreground group, as it would be without us */
@@ -162,8 +190,8 @@ static void sample(struct loop *l, uint64_t now) {
                 uint64_t cpus = r->limits.cpus != UINT64_MAX ? MAX(r->limits.cpus, (uint64_t)1)
                                                              : 1000 * (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
-                if (used >= budget)
-                        kill_all(r, REASON_BUDGET);
+                if (used >= budget && !l->dead)
+                        kill_all(l, REASON_BUDGET);
                 else /* not before it can be used up */
                         l->sample_us = MIN(l->sample_us, now + MAX((budget - used) * 1000 / cpus, (uint64_t)1000));
         }
@@ -180,7 +208,7 @@ static int poll_timeout(const struct loop *l, uint64_t now) {
 }
 
 static bool finished(const struct loop *l) {
-        return l->dead && flow_idle(&l->flows[1]) && flow_idle(&l->flows[2]);
+        return l->dead && (l->abandoned || (flow_idle(&l->flows[1]) && flow_idle(&l->flows[2])));
 }
 
 static void one_turn(struct loop *l) {
@@ -210,9 +238,11 @@ static void one_turn(struct loop *l) {
         for (size_t i = 0; i < 3; i++) {
                 uint64_t left = r->limits.output - MIN(r->outcome.output_bytes, r->limits.output);
 
-                if (flow_move(&l->flows[i], p + first[i], took[i], left) > 0) {
+                if (l->dead && took[i] > 0 && p[first[i]].revents == 0 && (p[first[i]].events & POLLIN))
+                        flow_end(&l->flows[i]); /* nobody is left to write: what is in the pipe is all */
+                else if (flow_move(&l->flows[i], p + first[i], took[i], left) > 0) {
                         r->outcome.output_cut = true;
-                        kill_all(r, REASON_OUTPUT);
+                        kill_all(l, REASON_OUTPUT);
                 }
         }
         if (p[1].revents && !l->dead) {
@@ -224,7 +254,7 @@ static void one_turn(struct loop *l) {
                 }
         }
         if (!l->dead && now >= l->deadline_us)
-                kill_all(r, REASON_TIMEOUT);
+                kill_all(l, REASON_TIMEOUT);
         if (!l->dead && now >= l->sample_us)
                 sample(l, now);
 }
@@ -234,7 +264,6 @@ static int open_signals(void) {
                                       SIGWINCH, SIGCHLD, SIGALRM, SIGCONT, SIGTSTP, SIGPIPE};
         sigset_t set;
 
-        (void)signal(SIGCHLD, SIG_DFL); /* a caller that ignores it would make our waits fail */
         (void)sigemptyset(&set);
         for (size_t i = 0; i < ELEMENTSOF(numbers); i++)
                 (void)sigaddset(&set, numbers[i]);

@@ -190,7 +190,7 @@ static int add_share(struct run_options *o, const char *option, const char *valu
                 return err_set(err, -ENOMEM, "--%s", option);
         if (text_check_path(inside, err) < 0)
                 return err_prefix(err, ERR_INPUT, "--%s", option);
-        static const char *const never[] = {"/", "/proc", "/dev", "/run/stockade", "/usr", "/etc"};
+        static const char *const never[] = {"/", "/proc", "/dev", "/run/stockade", "/run", "/usr", "/etc"};
         for (size_t i = 0; i < ELEMENTSOF(never); i++)
                 if (str_eq(inside, never[i]) ||
                     (i > 0 && i < 4 && str_starts(inside, never[i]) && inside[strlen(never[i])] == '/'))

@@ -30,25 +30,38 @@ int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
         return err_hint(err, "reinstall Stockade, or run it from its build folder");
 }
 
-/* The i-th folder whose contents decide what later sandboxes may do, or false. */
+/* The part of a colon list with this index, or false. */
+static bool part_of(const char *list, size_t i, char *ret, size_t size) {
+        for (; list; list = strchr(list, ':') ? strchr(list, ':') + 1 : NULL)
+                if (i-- == 0) {
+                        (void)snprintf(ret, size, "%.*s", (int)strcspn(list, ":"), list);
+                        return true;
+                }
+        return false;
+}
+
 bool paths_own(size_t i, char *ret, size_t size) {
         const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-        static const char *const shared[] = {"/etc/stockade", "/run/stockade", "/var/cache/stockade",
-                                             "/var/lib/stockade"};
+        static const char *const fixed[] = {"/etc/stockade", "/run/stockade", "/var/cache/stockade",
+                                            "/var/lib/stockade", STOCKADE_LIBEXECDIR};
+        enum { CACHE = ELEMENTSOF(fixed), STATE, CONFIG, PROGRAM, LISTED };
 
         ret[0] = '\0';
-        if (i < ELEMENTSOF(shared)) {
-                (void)snprintf(ret, size, "%s", shared[i]);
-                return true;
-        }
-        i -= ELEMENTSOF(shared);
-        if (i < 2 && paths_state_name("", i == 0, ret, size) == 0)
-                ret[strlen(ret) - 1] = '\0'; /* the slash before the empty name */
-        if (i == 2 && xdg && xdg[0] == '/')
+        if (i < ELEMENTSOF(fixed))
+                (void)snprintf(ret, size, "%s", fixed[i]);
+        else if (i == CACHE || i == STATE) {
+                if (paths_state_name("", i == CACHE, ret, size) == 0)
+                        ret[strlen(ret) - 1] = '\0'; /* the slash before the empty name */
+        } else if (i == CONFIG && xdg && xdg[0] == '/')
                 (void)snprintf(ret, size, "%s/stockade", xdg);
-        else if (i == 2 && home && home[0] == '/')
+        else if (i == CONFIG && home && home[0] == '/')
                 (void)snprintf(ret, size, "%s/.config/stockade", home);
-        return i < 3;
+        else if (i == PROGRAM) {
+                ssize_t n = readlink("/proc/self/exe", ret, size - 1);
+                ret[n > 0 ? n : 0] = '\0';
+        } else if (i >= LISTED)
+                return part_of(getenv("STOCKADE_PROFILES"), i - LISTED, ret, size);
+        return true;
 }
 
 /* mkdir -p below dir, every part 0700 and ours. Returns a descriptor of the last. */

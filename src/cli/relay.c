@@ -1,7 +1,8 @@
-/* The caller's streams. Pipes go into the sandbox as they are, byte-exact and at no cost, unless output is limited.
- * Everything else is more than a stream of bytes: a file can be truncated, written elsewhere and, by its owner, opened
- * to all the world through the descriptor alone; a terminal can be typed into; a socket can carry descriptors. A pipe
- * or a terminal of the sandbox's own stands in for those. */
+/* The caller's streams. What is passed in as it is, is byte-exact and costs nothing, but it is more than a stream of
+ * bytes: a file can be truncated, written elsewhere and, by its owner, opened to all the world through the descriptor
+ * alone; a pipe's owner can open its other end; a terminal can be typed into; a socket can carry descriptors. So
+ * without root, where the sandbox's id is the caller's own, a pipe of ours stands in for everything but /dev/null. With
+ * root nobody inside owns anything outside: pipes go in, and files that are open for reading alone. */
 #include "cli/relay.h"
 
 #include <fcntl.h>
@@ -25,15 +26,6 @@ static bool is_null_device(const struct stat *st) {
 }
 
 static int check_stream(int fd, struct stat *st, struct err *err) {
-        if (fcntl(fd, F_GETFD) < 0) {
-                int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-                if (null < 0)
-                        return err_set(err, -errno, "descriptor %d is closed and /dev/null cannot be opened", fd);
-                if (null != fd) {
-                        (void)dup3(null, fd, 0);
-                        (void)close(null);
-                }
-        }
         int flags = fcntl(fd, F_GETFL);
         if (fstat(fd, st) < 0 || flags < 0)
                 return err_set(err, -errno, "cannot look at descriptor %d", fd);
@@ -61,6 +53,15 @@ static int use_pipe(struct run *r, int fd, struct err *err) {
         return 0;
 }
 
+/* Whether the sandbox may have the caller's own descriptor. */
+static bool is_plain(const struct run *r, int fd, const struct stat *st) {
+        if (is_null_device(st))
+                return true;
+        if (geteuid() != 0 || (fd > 0 && r->limits.output != UINT64_MAX))
+                return false;
+        return is_pipe(fd, st) || (fd == 0 && S_ISREG(st->st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
+}
+
 int relay_prepare(struct run *r, struct err *err) {
         struct stat st[3];
         bool tty[3];
@@ -70,24 +71,28 @@ int relay_prepare(struct run *r, struct err *err) {
                 if (result < 0)
                         return result;
                 tty[i] = S_ISCHR(st[i].st_mode) && isatty(i);
+                r->flags[i] = fcntl(i, F_GETFL);
         }
         r->cell.tty = r->options.tty == TTY_YES || (r->options.tty == TTY_AUTO && tty[0] && tty[1]);
-        if (r->cell.tty) {
-                if (tty[0] && tcgetattr(STDIN_FILENO, &r->terminal) < 0)
-                        return err_set(err, -errno, "cannot read the terminal's settings");
-                return 0;
-        }
-        for (int i = 0; i < 3; i++) {
-                bool plain = is_pipe(i, &st[i]) || is_null_device(&st[i]);
-
+        if (r->cell.tty && tty[0] && tcgetattr(STDIN_FILENO, &r->terminal) < 0)
+                return err_set(err, -errno, "cannot read the terminal's settings");
+        /* with a terminal inside, errors that go elsewhere still do */
+        for (int i = r->cell.tty ? (tty[2] ? 3 : 2) : 0; i < 3; i++) {
                 r->cell.stdio[i] = i;
-                if (plain && (i == 0 || r->limits.output == UINT64_MAX))
+                if (is_plain(r, i, &st[i]))
                         continue;
                 int result = use_pipe(r, i, err);
                 if (result < 0)
                         return result;
         }
         return 0;
+}
+
+/* What the command did to flags that it shared with the caller is undone. */
+void relay_flags_restore(const struct run *r) {
+        for (int i = 0; i < 3; i++)
+                if (r->cell.stdio[i] == i && fcntl(i, F_GETFL) != r->flags[i])
+                        (void)fcntl(i, F_SETFL, r->flags[i]);
 }
 
 void relay_terminal_restore(struct run *r) {
@@ -108,7 +113,7 @@ size_t flow_poll(const struct flow *f, struct pollfd *p) {
         return 0;
 }
 
-static void flow_end(struct flow *f) {
+void flow_end(struct flow *f) {
         f->in = -EBADF;
         if (f->start == f->end && f->owns_out)
                 fd_close(&f->out);

@@ -23,6 +23,8 @@ size_t flow_poll(const struct flow *f, struct pollfd *p);
  * 0 otherwise. */
 int flow_move(struct flow *f, const struct pollfd *p, size_t count, uint64_t left);
 
+void flow_end(struct flow *f); /* no more will come; what is in the buffer is still written */
+
 static inline bool flow_idle(const struct flow *f) {
         return f->in < 0 && f->start == f->end;
 }

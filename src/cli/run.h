@@ -128,6 +128,7 @@ struct run {
         int keep;   /* the file for the changes */
         /* streams: sandbox side is in cell.stdio; these are our ends, or -EBADF */
         int from[3];
+        int flags[3]; /* of the caller's streams, as they were */
         int to_stdin; /* write end of the command's standard input when it is relayed */
         int master;
         int upper, lower;
@@ -166,6 +167,7 @@ int loop_run(struct run *r, struct err *err);
 /* relay.c: terminal and streams. */
 int relay_prepare(struct run *r, struct err *err);
 void relay_terminal_restore(struct run *r);
+void relay_flags_restore(const struct run *r);
 
 /* outcome.c: judges how it ended, makes the denials. */
 void outcome_judge(struct run *r);
@@ -189,5 +191,7 @@ int changes_settle(struct run *r, struct err *err);
 /* paths.c */
 int paths_helper(const char *name, char *ret, size_t size, struct err *err); /* a program of ours beside this one */
 int paths_state_dir(const char *name, bool cache, struct err *err);          /* opens, making it if needed */
-bool paths_own(size_t i, char *ret, size_t size); /* folders of ours that no sandbox may write to, one by one */
+/* The i-th of the folders whose contents decide what later sandboxes may do, "" where there is none; false past the
+ * last. */
+bool paths_own(size_t i, char *ret, size_t size);
 int paths_state_name(const char *name, bool cache, char *ret, size_t size);

@@ -28,6 +28,9 @@ static bool hash_host(const struct run *r, char ret[NAME_SIZE]) {
         bool usable = false;
 
         hash_init(&h);
+        /* one per boot: nothing is synced, so what a power failure left is not to be trusted */
+        if (fd_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", target, sizeof target) > 0)
+                hash_add_str(&h, target);
         hash_add_str(&h, r->plan_key);
         hash_add(&h, r->plan.policy_hash, HASH_SIZE);
         while (plan_next(&r->plan, &walk, &s)) {

@@ -66,6 +66,11 @@ static int make_namespace(uint32_t inside, uint32_t outside, uint32_t count, uin
         return cell_user_namespace(uids, gids, err);
 }
 
+/* What options named was resolved: a link on the way now was put there since. */
+static int open_exact(const char *path, uint64_t flags) {
+        return kernel_openat2(AT_FDCWD, path, flags | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
 /* Root: for every owner of a writable share, a namespace that shows that owner as the user inside. */
 static int map_owners(struct run *r, struct err *err) {
         struct cell_context *c = &r->cell;
@@ -78,8 +83,9 @@ static int map_owners(struct run *r, struct err *err) {
 
                 if (!(s.flags & STEP_OWNED))
                         continue;
-                if (stat(s.text[0], &st) < 0)
-                        return err_set(err, -errno, "cannot stat '%s'", s.text[0]);
+                _cleanup_fd_ int path = open_exact(s.text[0], O_PATH);
+                if (path < 0 || fstat(path, &st) < 0)
+                        return err_set(err, path < 0 ? path : -errno, "cannot look at '%s'", s.text[0]);
                 for (i = 0; i < c->owner_count; i++)
                         if (c->owners[i].uid == st.st_uid && c->owners[i].gid == st.st_gid)
                                 break;
@@ -123,6 +129,40 @@ static int prepare_namespaces(struct run *r, struct err *err) {
                 return 0;
         c->user_ns = make_namespace(0, c->id_base, CELL_ID_RANGE, 0, c->id_base, err);
         return c->user_ns < 0 ? c->user_ns : map_owners(r, err);
+}
+
+/* A share is bound with what is mounted below it. Kernel file systems there speak of the host, not of files. */
+static int check_submounts(const struct run *r, struct err *err) {
+        static const char kinds[] =
+                " proc sysfs cgroup cgroup2 devtmpfs devpts debugfs tracefs securityfs bpf configfs efivarfs mqueue "
+                "binfmt_misc pstore nsfs ";
+        _cleanup_free_ char *text = NULL;
+        struct plan_walk walk = {0};
+        struct plan_step s;
+        char point[4096], kind[64], pattern[80];
+
+        while (plan_next(&r->plan, &walk, &s)) {
+                if (!(s.flags & STEP_EXACT) || s.op != OP_BIND)
+                        continue;
+                if (!text && fd_read_file(AT_FDCWD, "/proc/self/mountinfo", 4 << 20, false, &text, NULL, err) < 0)
+                        return err->code;
+                size_t n = strlen(s.text[0]);
+                for (const char *line = text; *line; line = strchrnul(line, '\n') + (*strchrnul(line, '\n') == '\n')) {
+                        const char *dash = strstr(line, " - ");
+
+                        if (!dash || sscanf(line, "%*s %*s %*s %*s %4095s", point) != 1 ||
+                            sscanf(dash, " - %63s", kind) != 1)
+                                continue;
+                        (void)snprintf(pattern, sizeof pattern, " %s ", kind);
+                        if (strncmp(point, s.text[0], n) == 0 && point[n] == '/' && strstr(kinds, pattern)) {
+                                (void)err_set(err, ERR_REFUSED, "'%s' has a %s file system mounted at '%s'", s.text[0],
+                                              kind, point);
+                                return err_hint(err, "it shows the host's kernel, not files: unmount it, or share the "
+                                                     "folders beside it");
+                        }
+                }
+        }
+        return 0;
 }
 
 /* The file systems that disk limits are about: what is bound from the host. */
@@ -239,10 +279,16 @@ int start_run(struct run *r, struct err *err) {
         if (result == 0 && r->limits.overlay)
                 result = changes_prepare(r, err);
         if (result == 0 && r->limits.overlay) {
-                r->lower = open(r->limits.overlay, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                if (r->lower < 0)
-                        result = err_set(err, -errno, "cannot open '%s'", r->limits.overlay);
+                struct stat st;
+
+                r->lower = open_exact(r->limits.overlay, O_RDONLY | O_DIRECTORY);
+                if (r->lower < 0 || fstat(r->lower, &st) < 0)
+                        return err_set(err, r->lower < 0 ? r->lower : -errno, "cannot open '%s'", r->limits.overlay);
+                r->cell.overlay_dev = st.st_dev;
+                r->cell.overlay_ino = st.st_ino;
         }
+        if (result == 0)
+                result = check_submounts(r, err);
         if (result == 0)
                 result = relay_prepare(r, err);
         if (result == 0)
@@ -277,7 +323,7 @@ int start_run(struct run *r, struct err *err) {
         result = cell_start(&r->cell, &r->pid, &r->pidfd, err);
         fd_close(&r->cell.report);
         for (int i = 0; i < 3; i++)
-                if (r->cell.stdio[i] > 2)
+                if (r->cell.stdio[i] > 2) /* our copies of the sandbox's ends: their readers wait for the last to go */
                         fd_close(&r->cell.stdio[i]);
         fd_close(&r->cell.user_ns);
         for (size_t i = 0; i < r->cell.owner_count; i++)
@@ -292,6 +338,7 @@ void start_cleanup(struct run *r) {
                         ;
         }
         relay_terminal_restore(r);
+        relay_flags_restore(r);
         if (!keeper_done(r))
                 (void)cgroup_destroy(&r->cgroup);
         if (r->plan_bytes)

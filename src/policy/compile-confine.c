@@ -129,6 +129,8 @@ int compile_confine(const struct policy *p, const struct compile_options *o, str
          * which would start the host's handler, as root, on what crashed inside */
         plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_CORE, (uint64_t)1);
         plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_MEMLOCK, (uint64_t)(8 << 20));
+        /* timers and queued signals are counted for the launcher's own id */
+        plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_SIGPENDING, (uint64_t)1024);
         if (p->limits.files != POLICY_UNSET)
                 plan_add(b, OP_RLIMIT, 0, (uint64_t)RLIMIT_NOFILE, p->limits.files);
         plan_add(b, OP_SECCOMP, 0, (const void *)program, (size_t)count * sizeof program[0]);

@@ -42,8 +42,8 @@ const struct policy_place *compile_whole_tree(const struct policy *p) {
 
 /* What programs need of the host's /etc: no secrets, nothing about people. Folders are bound, small files copied. */
 static const char *const etc_binds[] = {
-        "/etc/alternatives",    "/etc/fonts",     "/etc/java-11-openjdk",        "/etc/java-17-openjdk",
-        "/etc/java-21-openjdk", "/etc/ssl/certs", "/etc/pki/ca-trust/extracted",
+        "/etc/alternatives",    "/etc/chromium.d",      "/etc/fonts",     "/etc/java-11-openjdk",
+        "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/ssl/certs", "/etc/pki/ca-trust/extracted",
 };
 static const char *const etc_copies[] = {
         "/etc/bash.bashrc", "/etc/ld.so.cache", "/etc/mime.types",
@@ -126,35 +126,67 @@ static void add_read_paths(const struct policy *p, struct buf *b) {
         }
 }
 
-static void add_place(const struct policy *p, const struct policy_place *place, struct buf *b) {
-        bool shared = str_eq(place->path, "/tmp") || str_eq(place->path, "/var/tmp");
+/* Everything that is mounted for its own sake, by the path inside: places of the policy, shares, the workspace. */
+struct mount {
+        const char *path;
+        const struct policy_place *place;
+        const struct compile_share *share; /* neither: the copy-on-write workspace */
+};
 
-        plan_add(b, OP_TMPFS, STEP_WATCH | (compile_executable(p, place->path) ? 0U : (unsigned)STEP_NOEXEC),
-                 place->path, place->size != POLICY_UNSET ? place->size : PLACE_SIZE,
-                 place->inodes != POLICY_UNSET ? place->inodes : PLACE_INODES, (uint64_t)(shared ? 01777 : 0755));
+static void add_mount(const struct policy *p, const struct compile_options *o, const struct mount *m, struct buf *b) {
+        unsigned noexec = compile_executable(p, m->path) ? 0 : STEP_NOEXEC;
+        bool open_to_all = str_eq(m->path, "/tmp") || str_eq(m->path, "/var/tmp");
+        const struct policy_place *size = m->place ? m->place : &p->files.workspace;
+        uint64_t bytes = size->path && size->size != POLICY_UNSET ? size->size : PLACE_SIZE;
+        uint64_t inodes = size->path && size->inodes != POLICY_UNSET ? size->inodes : PLACE_INODES;
+
+        if (m->place)
+                plan_add(b, OP_TMPFS, STEP_WATCH | noexec, m->path, bytes, inodes,
+                         (uint64_t)(open_to_all ? 01777 : 0755));
+        else if (m->share)
+                plan_add(b, OP_BIND, STEP_EXACT | (m->share->writable ? STEP_WRITE | STEP_OWNED : 0U) | noexec,
+                         m->share->source, m->path);
+        else
+                plan_add(b, OP_OVERLAY, STEP_EXACT | STEP_OWNED | STEP_WATCH | noexec, o->workspace, m->path, bytes,
+                         inodes);
 }
 
-/* Shorter paths first, so that a place inside another is mounted on top of it. */
-static void add_places(const struct policy *p, struct buf *b) {
-        const struct policy_place *sorted[POLICY_LIST_MAX + 1];
+static int by_length(const void *a, const void *b) {
+        size_t x = strlen(((const struct mount *)a)->path), y = strlen(((const struct mount *)b)->path);
+
+        return x != y ? (x < y ? -1 : 1) : strcmp(((const struct mount *)a)->path, ((const struct mount *)b)->path);
+}
+
+/* Shorter paths first, whatever the order of options: what is mounted inside something else is mounted on top of it. */
+static int add_mounts(const struct policy *p, const struct compile_options *o, struct buf *b, struct err *err) {
+        struct mount mounts[2 * POLICY_LIST_MAX + 2];
         size_t n = 0;
 
         if (p->files.workspace.path)
-                sorted[n++] = &p->files.workspace;
-        for (size_t i = 0; i < p->files.write_count && n < ELEMENTSOF(sorted); i++) {
+                mounts[n++] = (struct mount){p->files.workspace.path, &p->files.workspace, NULL};
+        for (size_t i = 0; i < p->files.write_count && i < POLICY_LIST_MAX; i++) {
                 const struct policy_place *w = &p->files.write[i];
-                if (str_eq(w->path, "/") || (p->files.workspace.path && str_eq(w->path, p->files.workspace.path)))
-                        continue;
-                sorted[n++] = w;
+                if (!str_eq(w->path, "/") && !(p->files.workspace.path && str_eq(w->path, p->files.workspace.path)))
+                        mounts[n++] = (struct mount){w->path, w, NULL};
         }
-        for (size_t i = 1; i < n; i++)
-                for (size_t k = i; k > 0 && strlen(sorted[k]->path) < strlen(sorted[k - 1]->path); k--) {
-                        const struct policy_place *swap = sorted[k];
-                        sorted[k] = sorted[k - 1];
-                        sorted[k - 1] = swap;
+        for (size_t i = 0; i < o->share_count && i < POLICY_LIST_MAX; i++)
+                mounts[n++] = (struct mount){o->shares[i].path, NULL, &o->shares[i]};
+        if (o->workspace)
+                mounts[n++] = (struct mount){o->workspace, NULL, NULL};
+        qsort(mounts, n, sizeof mounts[0], by_length);
+        for (size_t i = 0; i < n; i++) {
+                /* a share at the very place of the policy's takes it; two shares cannot both */
+                if (i + 1 < n && str_eq(mounts[i].path, mounts[i + 1].path)) {
+                        if (!mounts[i].place && !mounts[i + 1].place)
+                                return err_set(err, ERR_INPUT, "two things are to be shared at '%s'", mounts[i].path);
+                        if (mounts[i].place)
+                                continue;
+                        mounts[i + 1] = mounts[i];
+                        continue;
                 }
-        for (size_t i = 0; i < n; i++)
-                add_place(p, sorted[i], b);
+                add_mount(p, o, &mounts[i], b);
+        }
+        return 0;
 }
 
 static void add_dev(const struct policy *p, struct buf *b) {
@@ -173,25 +205,6 @@ static void add_dev(const struct policy *p, struct buf *b) {
                  SHM_INODES, (uint64_t)01777);
 }
 
-static void add_shares(const struct policy *p, const struct compile_options *o, struct buf *b) {
-        for (size_t i = 0; i < o->share_count; i++) {
-                const struct compile_share *s = &o->shares[i];
-                unsigned flags = s->writable ? STEP_WRITE | STEP_OWNED : 0;
-
-                if (!compile_executable(p, s->path))
-                        flags |= STEP_NOEXEC;
-                plan_add(b, OP_BIND, flags, s->source, s->path);
-        }
-        if (o->workspace) {
-                const struct policy_place *w = &p->files.workspace;
-
-                plan_add(b, OP_OVERLAY,
-                         STEP_OWNED | STEP_WATCH | (compile_executable(p, o->workspace) ? 0U : (unsigned)STEP_NOEXEC),
-                         o->workspace, o->workspace, w->path && w->size != POLICY_UNSET ? w->size : PLACE_SIZE,
-                         w->path && w->inodes != POLICY_UNSET ? w->inodes : PLACE_INODES);
-        }
-}
-
 /* A hidden path below something that the caller shared as writable is masked if it is there; to make it there only to
  * hide it would leave litter on the host. */
 static void add_hidden(const struct policy *p, const struct compile_options *o, struct buf *b) {
@@ -201,17 +214,19 @@ static void add_hidden(const struct policy *p, const struct compile_options *o, 
                 for (size_t k = 0; k < o->share_count; k++)
                         if (o->shares[k].writable && compile_below(p->files.hide.items[i], o->shares[k].path))
                                 op = OP_MASK;
+                if (o->workspace && compile_below(p->files.hide.items[i], o->workspace))
+                        op = OP_MASK;
                 plan_add(b, op, 0, p->files.hide.items[i]);
         }
 }
 
-static void add_tree(const struct policy *p, const struct compile_options *o, struct buf *b) {
+static int add_tree(const struct policy *p, const struct compile_options *o, struct buf *b, struct err *err) {
         const struct policy_place *whole = compile_whole_tree(p);
 
         plan_add(b, OP_HOSTNAME, 0, "stockade");
         plan_add(b, OP_LOOPBACK, 0);
         if (o->root)
-                plan_add(b, OP_ROOT_OVERLAY, 0, o->root, ROOT_SIZE, ROOT_INODES);
+                plan_add(b, OP_ROOT_OVERLAY, STEP_EXACT, o->root, ROOT_SIZE, ROOT_INODES);
         else if (whole)
                 plan_add(b, OP_ROOT_OVERLAY, STEP_WATCH, "/", whole->size != POLICY_UNSET ? whole->size : PLACE_SIZE,
                          whole->inodes != POLICY_UNSET ? whole->inodes : PLACE_INODES);
@@ -229,13 +244,16 @@ static void add_tree(const struct policy *p, const struct compile_options *o, st
                 plan_add(b, OP_TMPFS, 0, "/run", ROOT_SIZE, (uint64_t)64, (uint64_t)0755);
         }
         add_dev(p, b);
-        plan_add(b, OP_BIND, 0, o->guest, "/run/stockade/guest");
-        add_places(p, b);
-        add_shares(p, o, b);
+        int r = add_mounts(p, o, b, err);
+        if (r < 0)
+                return r;
         plan_add(b, OP_PROC, 0, "/proc");
         for (size_t i = 0; i < ELEMENTSOF(masks); i++)
                 plan_add(b, OP_MASK, 0, masks[i]);
         add_hidden(p, o, b);
+        /* last, so that nothing can cover it */
+        plan_add(b, OP_BIND, 0, o->guest, "/run/stockade/guest");
+        return 0;
 }
 
 static void add_limit(struct buf *b, const char *key, uint64_t value) {
@@ -305,7 +323,8 @@ int compile_plan(const struct policy *p, const uint8_t policy_hash[HASH_SIZE], c
         ret->max = PLAN_MAX_SIZE;
         plan_begin(ret, policy_hash);
         add_outside(p, o, ret);
-        add_tree(p, o, ret);
-        int r = compile_confine(p, o, ret, err);
+        int r = add_tree(p, o, ret, err);
+        if (r == 0)
+                r = compile_confine(p, o, ret, err);
         return r < 0 ? r : plan_end(ret, err);
 }

@@ -156,6 +156,15 @@ static const struct syscall_clause seccomp_clauses[] = {
 };
 static const struct syscall_rule seccomp_rule = RULE("EPERM with a new listener", seccomp_clauses, SYSCALL_ALLOW);
 
+/* A lease on a file that is shared with the host, or with other sandboxes, holds up whoever opens it there; a directory
+ * notification keeps a watch on it. Nobody needs either. */
+static const struct syscall_clause fcntl_clauses[] = {
+        REFUSE_IF(EINVAL, IS(1, F_SETLEASE)),
+        REFUSE_IF(EINVAL, IS(1, F_NOTIFY)),
+};
+static const struct syscall_rule fcntl_rule = RULE("EINVAL for leases and directory notification", fcntl_clauses,
+                                                   SYSCALL_ALLOW);
+
 /* Sockets. Families that no network namespace covers (vsock), that are a way to kernel code which nobody needs (alg,
  * packet, can, tipc…), and netlink beyond routes do not exist. Within the internet families only TCP and UDP do: no raw
  * and ping sockets, no SCTP, no MPTCP (Go falls back). The kernel takes type from the low four bits. */
@@ -235,7 +244,7 @@ struct row {
 static const struct row rows[] = {
         ALLOW("files",
               "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range lseek "
-              "dup dup2 dup3 fcntl flock pipe pipe2 poll ppoll select pselect6 sendfile splice tee "
+              "dup dup2 dup3 flock pipe pipe2 poll ppoll select pselect6 sendfile splice tee "
               "copy_file_range fsync fdatasync sync syncfs sync_file_range fallocate truncate ftruncate "
               "readahead fadvise64 cachestat=451"),
         ALLOW("files",
@@ -245,6 +254,7 @@ static const struct row rows[] = {
         ALLOW("files", "getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr setxattr lsetxattr fsetxattr "
                        "removexattr lremovexattr fremovexattr setxattrat=463 getxattrat=464 listxattrat=465 "
                        "removexattrat=466"),
+        DECIDE("files", "fcntl", fcntl_rule),
         DECIDE("files", "open", open_rule),
         DECIDE("files", "openat", openat_rule),
         DECIDE("files", "creat chmod fchmod mkdir", mode1_rule),

@@ -29,16 +29,17 @@ static const struct op ops[] = {
         [OP_HOSTNAME] = {"hostname", "t", PHASE_MOUNT, 0, true, true},
         [OP_ROOT_TMPFS] = {"root-tmpfs", "nn", PHASE_MOUNT, 0, true, false},
         [OP_ROOT_BIND] = {"root-bind", "p", PHASE_MOUNT, 0, true, false},
-        [OP_ROOT_OVERLAY] = {"root-overlay", "pnn", PHASE_MOUNT, STEP_WATCH, true, false},
+        [OP_ROOT_OVERLAY] = {"root-overlay", "pnn", PHASE_MOUNT, STEP_WATCH | STEP_EXACT, true, false},
         [OP_DIR] = {"dir", "pn", PHASE_MOUNT, STEP_OPTIONAL, false, false},
         [OP_LINK] = {"link", "pt", PHASE_MOUNT, STEP_OPTIONAL, false, false},
         [OP_FILE] = {"file", "pb", PHASE_MOUNT, STEP_OPTIONAL, false, false},
         [OP_COPY] = {"copy", "p", PHASE_MOUNT, 0, false, false},
         [OP_LIKE_HOST] = {"like-host", "p", PHASE_MOUNT, STEP_NOEXEC, false, false},
-        [OP_BIND] = {"bind", "pp", PHASE_MOUNT, STEP_OPTIONAL | STEP_WRITE | STEP_NOEXEC | STEP_DEVICE | STEP_OWNED,
-                     false, false},
+        [OP_BIND] = {"bind", "pp", PHASE_MOUNT,
+                     STEP_OPTIONAL | STEP_WRITE | STEP_NOEXEC | STEP_DEVICE | STEP_OWNED | STEP_EXACT, false, false},
         [OP_TMPFS] = {"tmpfs", "pnnn", PHASE_MOUNT, STEP_NOEXEC | STEP_WATCH, false, false},
-        [OP_OVERLAY] = {"overlay", "ppnn", PHASE_MOUNT, STEP_NOEXEC | STEP_OWNED | STEP_WATCH, true, false},
+        [OP_OVERLAY] = {"overlay", "ppnn", PHASE_MOUNT, STEP_NOEXEC | STEP_OWNED | STEP_WATCH | STEP_EXACT, true,
+                        false},
         [OP_PROC] = {"proc", "p", PHASE_MOUNT, 0, true, true},
         [OP_LOOPBACK] = {"loopback", "", PHASE_MOUNT, 0, true, false},
         [OP_DEVPTS] = {"devpts", "p", PHASE_MOUNT, 0, true, true},
@@ -217,7 +218,7 @@ void plan_print_step(const struct plan_step *s, struct buf *out) {
                 const char *name;
         } flags[] = {{STEP_WRITE, "writable"},          {STEP_NOEXEC, "noexec"},       {STEP_DEVICE, "device"},
                      {STEP_OWNED, "owner is the user"}, {STEP_OPTIONAL, "if present"}, {STEP_WATCH, "watched"},
-                     {STEP_UNLINKED, "unless a link"}};
+                     {STEP_UNLINKED, "unless a link"},  {STEP_EXACT, "no links"}};
         unsigned text = 0, number = 0;
         char line[512];
 

@@ -76,6 +76,7 @@ enum {
         STEP_DEVICE = 1 << 3,   /* bind: a device node */
         STEP_OWNED = 1 << 4,    /* bind, overlay: the owner of the host path appears as the user */
         STEP_WATCH = 1 << 5,    /* tmpfs, overlay: report when it is full */
+        STEP_EXACT = 1 << 7,    /* bind, overlay: no symbolic link on the way to the host path */
         STEP_UNLINKED = 1 << 6, /* rule: only if the path is not a symbolic link */
 };
 

@@ -11,6 +11,7 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -266,6 +267,63 @@ static void queues(struct result *r) {
         probe_done(r, "%lu queues", made);
 }
 
+/* Says that it has what it could get and keeps it for hold=MS, while the judge looks at what is left for others. */
+static void hold(struct result *r, unsigned long made, unsigned long most, int error) {
+        struct timespec t = {.tv_sec = (time_t)(probe_number("hold", 0) / 1000)};
+
+        (void)fd_write_full(STDOUT_FILENO, "full\n", 5);
+        (void)nanosleep(&t, NULL);
+        if (made == most)
+                probe_done(r, "%lu of them", made);
+        else
+                probe_refused(r, error, "%lu of them", made);
+}
+
+static void watchers(struct result *r) {
+        unsigned long made = 0, most = ceiling(900);
+
+        while (made < most && inotify_init1(IN_CLOEXEC) >= 0)
+                made++;
+        hold(r, made, most, errno);
+}
+
+static void timers(struct result *r) {
+        unsigned long made = 0, most = ceiling(200000);
+        int id;
+
+        while (made < most && syscall(SYS_timer_create, CLOCK_MONOTONIC, NULL, &id) == 0)
+                made++;
+        hold(r, made, most, errno);
+}
+
+/* Descriptors in sockets that nobody reads. */
+static void in_flight(struct result *r) {
+        enum { EACH = 200 };
+        unsigned long made = 0, most = ceiling(8000);
+        int ends[2] = {-1, -1}, error = 0;
+        union {
+                struct cmsghdr header;
+                char room[CMSG_SPACE(sizeof(int) * EACH)];
+        } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int) * EACH),
+                                .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_RIGHTS}};
+        struct iovec byte = {.iov_base = (char[]){"x"}, .iov_len = 1};
+        struct msghdr message = {
+                .msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
+
+        while (made < most && error == 0) {
+                if (ends[0] < 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) < 0)
+                        error = errno;
+                else if (sendmsg(ends[0], &message, MSG_NOSIGNAL) >= 0)
+                        made += EACH;
+                else if (errno == EAGAIN)
+                        ends[0] = -1; /* full: the next pair */
+                else
+                        error = errno;
+        }
+        hold(r, made, most, error);
+}
+
 /* Two processes that only compute, for ms=N of wall time. */
 static void spin(struct result *r) {
         unsigned long ms = probe_number("ms", 1000);
@@ -325,6 +383,9 @@ const struct attempt exhaustion_attempts[] = {
         {"terminal-bomb", "as many terminals as possible", terminals, GUARDED},
         {"sysv-bomb", "as much System V shared memory as possible", sysv_memory, GUARDED},
         {"queue-bomb", "as many message queues as possible", queues, GUARDED},
+        {"inotify-bomb", "as many inotify instances as possible", watchers, GUARDED},
+        {"timer-bomb", "as many timers as possible", timers, GUARDED},
+        {"in-flight-bomb", "as many descriptors in flight as possible", in_flight, GUARDED},
         {"cpu-spin", "compute on every processor", spin, GUARDED},
         {"output-flood", "write as much as possible to standard output", flood, GUARDED},
         {"stubborn", "block every signal, stop, and never end", stubborn, GUARDED},

@@ -9,9 +9,11 @@ a signal that arrived, a file that changed is OPEN, whatever the probe says.
 
 STOCKADE         the launcher to judge (default: build/src/cli/stockade)
 STOCKADE_PROBE   the probe (default: tests/adversary/stockade-probe in the same build folder)
+STOCKADE_ADVERSARY_TABLE   a file to write every check and verdict to, as a table
 """
 import atexit
 import ctypes
+import fcntl
 import json
 import os
 import pty
@@ -21,8 +23,10 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 from pathlib import Path
@@ -65,6 +69,32 @@ def verdict(check, line, seen=(), profile="low"):
     if line["result"] == "killed":
         return OTHERWISE
     return PROMISED if line["errno"] in check.errnos(profile) else OTHERWISE
+
+
+VERDICTS = {}
+
+
+def note(check, line, person, profile, found):
+    """For the table at the end. The worse of two verdicts, without and with a terminal, stays."""
+    row = VERDICTS.setdefault(check.name, {"group": check.group, "what": line["tries"] if line else "",
+                                           "mechanism": check.mechanism, "control": check.control})
+    key = f"{person}/{profile}"
+    if row.get(key) in (None, PROMISED, "allowed"):
+        row[key] = found
+    if line and line["errno"]:
+        row.setdefault("errno", set()).add(line["errno"])
+
+
+def write_table(path):
+    """Every check with its verdicts, as a table in Markdown."""
+    columns = [f"{person}/{profile}" for person in ("root", "rootless") for profile in ("low", "medium")]
+    lines = ["| group | check | what it does | stopped by | errno | " + " | ".join(columns) + " | works where |",
+             "|" + "---|" * (6 + len(columns))]
+    for name, row in VERDICTS.items():
+        cells = [row["group"], name, row["what"], row["mechanism"], " ".join(sorted(row.get("errno", ()))),
+                 *(row.get(column, "") for column in columns), row["control"]]
+        lines.append("| " + " | ".join(cells) + " |")
+    Path(path).write_text("\n".join(lines) + "\n")
 
 
 class Listener:
@@ -252,6 +282,41 @@ class Person:
         return run(profile, [PROBE, name, *self.host.facts(self, profile), *facts], options, **kw)
 
 
+class Terminal:
+    """A conversation with a command on a terminal."""
+
+    def __init__(self, person, profile, argv, options=()):
+        self.ours, theirs = pty.openpty()
+        self.process = person.start(profile, argv, options, stdin=theirs, stdout=theirs, stderr=theirs,
+                                    start_new_session=True)
+        self.theirs, self.shown = theirs, ""
+
+    def type(self, keys, answer, seconds=10):
+        """Types, and waits until the answer is shown."""
+        os.write(self.ours, keys.encode())
+        end = time.monotonic() + seconds
+        while answer not in self.shown.replace("\r", ""):
+            assert time.monotonic() < end, f"no {answer!r} in {self.shown!r}"
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self.shown += os.read(self.ours, 65536).decode(errors="replace")
+        self.shown = ""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+        time.sleep(0.2)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
 class Run:
     def __init__(self, status, out, err, record, wall):
         self.status, self.out, self.err, self.record, self.wall = status, out, err, record, wall
@@ -380,9 +445,6 @@ class Host:
             path.chmod(0o644)
             self.canaries[name] = path
             self.cleanup.append(lambda path=path: path.unlink(missing_ok=True))
-        # the way to the one in /root is open too, so that only the sandbox is in the way
-        mode = os.stat("/root").st_mode & 0o7777
-        self.cleanup.append(lambda: os.chmod("/root", mode))
         self.watched = self.folder / "watched"
         self.watched.mkdir(mode=0o777)
         self.watched.chmod(0o777)

@@ -197,16 +197,16 @@ static const char *error_name(int error, char *buf, size_t size) {
                 int error;
                 const char *name;
         } names[] = {
-                E(EPERM),        E(ENOENT),          E(ESRCH),           E(EIO),         E(ENXIO),
-                E(EBADF),        E(ECHILD),          E(EAGAIN),          E(ENOMEM),      E(EACCES),
-                E(EFAULT),       E(EBUSY),           E(EEXIST),          E(EXDEV),       E(ENODEV),
-                E(ENOTDIR),      E(EISDIR),          E(EINVAL),          E(ENFILE),      E(EMFILE),
-                E(ENOTTY),       E(ETXTBSY),         E(EFBIG),           E(ENOSPC),      E(EROFS),
-                E(EMLINK),       E(ENAMETOOLONG),    E(ENOSYS),          E(ELOOP),       E(EOVERFLOW),
-                E(EAFNOSUPPORT), E(EPROTONOSUPPORT), E(ESOCKTNOSUPPORT), E(ENOPROTOOPT), E(EOPNOTSUPP),
-                E(ENETUNREACH),  E(EADDRNOTAVAIL),   E(ECONNREFUSED),    E(ETIMEDOUT),   E(EHOSTUNREACH),
-                E(ENOKEY),       E(ENODATA),         E(ENOTSOCK),        E(ENOTCONN),    E(EDQUOT),
-                E(EINPROGRESS),  E(ENETDOWN),
+                E(EPERM),        E(ENOENT),          E(ESRCH),           E(EIO),          E(ENXIO),
+                E(EBADF),        E(ECHILD),          E(EAGAIN),          E(ENOMEM),       E(EACCES),
+                E(EFAULT),       E(EBUSY),           E(EEXIST),          E(EXDEV),        E(ENODEV),
+                E(ENOTDIR),      E(EISDIR),          E(EINVAL),          E(ENFILE),       E(EMFILE),
+                E(ENOTTY),       E(ETXTBSY),         E(EFBIG),           E(ENOSPC),       E(EROFS),
+                E(EMLINK),       E(ENAMETOOLONG),    E(ENOSYS),          E(ELOOP),        E(EOVERFLOW),
+                E(EAFNOSUPPORT), E(EPROTONOSUPPORT), E(ESOCKTNOSUPPORT), E(ENOPROTOOPT),  E(EOPNOTSUPP),
+                E(ENETUNREACH),  E(EADDRNOTAVAIL),   E(ECONNREFUSED),    E(ETIMEDOUT),    E(EHOSTUNREACH),
+                E(ENOKEY),       E(ENODATA),         E(ENOTSOCK),        E(ETOOMANYREFS), E(ENOTCONN),
+                E(EDQUOT),       E(EINPROGRESS),     E(ENETDOWN),
         };
 #undef E
         for (size_t i = 0; i < ELEMENTSOF(names); i++)

@@ -2,18 +2,16 @@
 attempts that need a scene of their own."""
 import os
 import re
-import signal
 import socket
 import stat
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 import judge
 import table
-from judge import OPEN, PROMISED, PROBE
+from judge import PROBE, PROMISED
 
 RUNS = {}
 
@@ -85,6 +83,7 @@ def test_check(host, person, profile, name):
         made = scene(host, person, profile, on_terminal)
         line = made.run.lines.get(name)
         found = judge.verdict(check, line, made.seen(name), profile)
+        judge.note(check, line, person.name, profile, "allowed" if check.allowed(profile) else found)
         if check.allowed(profile):
             assert line["result"] == "done", f"should be allowed: {line}"
         else:
@@ -262,3 +261,19 @@ def test_hostile_files_in_workspace(host, person, profile, unchanged):
         assert stat.S_ISREG(mode) or stat.S_ISDIR(mode), f"OPEN: {path} is special"
         assert not mode & (stat.S_ISUID | stat.S_ISGID), f"OPEN: {path} has mode {mode:o}"
     assert not (work / ".git/hooks/pre-commit").exists(), "OPEN: a hook came back without being asked for"
+
+
+@pytest.mark.parametrize("which", ["configuration", "cache", "state", "named profiles", "programs"])
+def test_own_folders_are_not_shared(host, person, which):
+    """What the next launcher obeys or executes cannot be shared as writable."""
+    folder = person.folder()
+    environment = {"XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder, "XDG_STATE_HOME": folder,
+                   "STOCKADE_PROFILES": folder}
+    key = {"configuration": "XDG_CONFIG_HOME", "cache": "XDG_CACHE_HOME", "state": "XDG_STATE_HOME",
+           "named profiles": "STOCKADE_PROFILES"}.get(which)
+    if key is None:
+        folder = host.launcher.parent
+    elif person.name == "root" and which in ("cache", "state"):
+        key, folder = None, Path("/var/cache" if which == "cache" else "/var/lib")
+    run = person.run("low", ["true"], ["--rw", f"{folder}:/mnt/share"], env={key: str(environment[key])} if key else {})
+    assert run.status == 125 and b"own" in run.err, f"OPEN: {run}"

@@ -1,8 +1,11 @@
 """Attempts to use up what everybody shares, each against a small limit and, as a control, below a larger one. What is
 believed is the record, which the launcher makes from what the kernel counted, and what arrived outside."""
+import subprocess
 import time
 
 import pytest
+
+from judge import PROBE
 
 MIB = 1 << 20
 
@@ -88,6 +91,48 @@ def test_queues(person, profile):
     """No control: Landlock has no rule for them, so none can be made at all (EACCES)."""
     run = attempt(person, profile, "queue-bomb", facts=["ceiling=400"])
     assert run.only["result"] == "refused" and run.only["errno"] in ("EACCES", "EMFILE", "ENOSPC"), f"OPEN: {run.only}"
+
+
+# What the kernel counts by user and not by cgroup, up to the launcher's own id: a sandbox gets a small share, so that the
+# host's processes of the same person are never without. The ceilings are far below what the host has.
+
+def test_inotify_of_the_host(person, profile):
+    run = attempt(person, profile, "inotify-bomb", facts=["ceiling=65"])
+    assert run.only["result"] == "refused" and run.only["errno"] == "EMFILE", f"OPEN: {run.only}"
+    control = attempt(person, profile, "inotify-bomb", facts=["ceiling=8"])
+    assert control.only["result"] == "done", control.only
+
+
+def test_timers_of_the_host(person, profile):
+    run = attempt(person, profile, "timer-bomb", facts=["ceiling=10000"])
+    assert run.only["result"] == "refused" and run.only["errno"] == "EAGAIN", f"OPEN: {run.only}"
+    control = attempt(person, profile, "timer-bomb", facts=["ceiling=100"])
+    assert control.only["result"] == "done", control.only
+
+
+PASS_ONE = ("import array, resource, socket; a, b = socket.socketpair(); resource.setrlimit(resource.RLIMIT_NOFILE,"
+            " (1024, 1024)); a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0]))])")
+
+
+def left_for_the_host(host, person, profile):
+    """Can the host still pass descriptors while the sandbox has as many in flight as it could get?"""
+    process = person.start(profile, [PROBE, "in-flight-bomb", *host.facts(person, profile), "hold=2000"],
+                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert process.stdout.readline() == b"full\n"
+    with person.popen(["/usr/bin/python3", "-ISc", PASS_ONE], stderr=subprocess.DEVNULL) as outside:
+        status = outside.wait(10)
+    process.kill()
+    process.communicate(timeout=20)
+    with person.popen(["/usr/bin/python3", "-ISc", PASS_ONE]) as control:
+        assert control.wait(10) == 0, "control: without the sandbox it can"
+    return status == 0
+
+
+def test_descriptors_in_flight_of_the_host(host, person, profile):
+    enough = left_for_the_host(host, person, profile)
+    if person.rootless and not enough:
+        pytest.xfail("with one mapped id, what the kernel counts by id is shared with the user (SECURITY)")
+    assert enough, "OPEN: the host cannot pass descriptors any more"
 
 
 def test_processors(person, profile):

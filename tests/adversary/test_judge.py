@@ -26,6 +26,7 @@ def weak(host, kind):
     sibling = root.start("low", ["/bin/sh", "-c", f"echo {host.token('sibling-file')} >/tmp/sibling; echo ready; "
                                  "exec sleep 101"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     leak = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    terminal = os.openpty()
     try:
         sibling.stdout.readline()
         sleeper = next(pid for pid, words in host.marked_processes().items() if words.startswith("sleep 101"))
@@ -42,7 +43,8 @@ def weak(host, kind):
         run.heard = {name: host.heard(name) for name in table.BY_NAME}
         run.victim = victim.changed()
     finally:
-        os.close(leak)
+        for fd in (leak, *terminal):
+            os.close(fd)
         sibling.kill()
         sibling.communicate()
         victim.process.kill()

@@ -18,6 +18,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,7 +30,7 @@ SCALE = float(os.environ.get("STOCKADE_E2E_SCALE", "1"))
 SLOW = float(os.environ.get("STOCKADE_E2E_SLOW", "1"))
 MUST_WORK = os.environ.get("STOCKADE_MUST_WORK") == "1"
 IS_ROOT = os.geteuid() == 0
-TEST_USER, TEST_UID = "stockade-e2e", 4251
+TEST_USER, TEST_UID = "stockade-e2e-0", 4260  # the first free one of several: see Suite.claim
 CGROUP = Path("/sys/fs/cgroup")
 PURE_V2 = (CGROUP / "cgroup.controllers").exists()
 PYTHON = "/usr/bin/python3"
@@ -66,9 +67,7 @@ class Suite:
         binary = Path(os.environ.get("STOCKADE", SOURCE / "build/src/cli/stockade")).resolve()
         if not binary.exists():
             pytest.exit(f"there is no '{binary}': build first, or set STOCKADE", 4)
-        # two suites at once would find each other's sandboxes
-        self.lock = open("/var/tmp/stockade-e2e.lock", "a", encoding="ascii")  # pylint: disable=consider-using-with
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.claim()
         self.folder = Path(tempfile.mkdtemp(prefix="stockade-e2e-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.launcher = self.reachable(binary)
@@ -78,6 +77,19 @@ class Suite:
             self.own_cgroups()
         self.people = {}
         atexit.register(self.remove)
+
+    def claim(self):
+        """A user of our own, so that two suites at once do not find each other's sandboxes."""
+        global TEST_USER, TEST_UID  # pylint: disable=global-statement
+        for slot in range(8):
+            self.lock = open(f"/var/tmp/stockade-e2e-{slot}.lock", "a", encoding="ascii")  # pylint: disable=R1732
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                TEST_USER, TEST_UID = f"stockade-e2e-{slot}", 4260 + 4 * slot
+                return
+            except BlockingIOError:
+                self.lock.close()
+        pytest.exit("eight suites are running already", 4)
 
     def reachable(self, binary):
         """The launcher with its siblings in one folder that every user can reach."""
@@ -328,7 +340,7 @@ class Result:
         return f"<{self.status} out={self.out[-300:]!r} err={self.err[-500:]!r} record={self.record}>"
 
 
-def finish(process, record=None, input=None, timeout=30):
+def finish(process, record=None, input=None, timeout=20):
     """Waits for a started launcher and collects what it left."""
     start = time.monotonic()
     try:
@@ -351,7 +363,7 @@ def read_record(path):
     return json.loads(text)
 
 
-def run(person, *args, input=b"", timeout=30, env=None, record=True, **kw):
+def run(person, *args, input=b"", timeout=20, env=None, record=True, **kw):
     """`stockade run ARGS`, to its end. Streams are pipes unless said otherwise."""
     path = person.home / "record.json" if record else None
     for stream in ("stdout", "stderr"):

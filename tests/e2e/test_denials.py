@@ -1,96 +1,110 @@
-"""What was refused is told: by which rule, from which source, and how to allow it. What has no source is said to have none."""
-import contextlib
+"""Denials that a person can act on: what, by which rule, how to allow it; and silence only where it is said."""
+import json
 import os
-import socket
-import struct
+import subprocess
 
 import pytest
 
 import harness
 
-AUDIT_GET, AUDIT_SET, NLM_F_REQUEST, NLM_F_ACK = 1000, 1001, 1, 4
+
+def denial(result, rule):
+    found = [d for d in result.record["denials"] if d["rule"] == rule]
+    assert found, f"no denial by {rule} in {result.record['denials']}"
+    for key in ("what", "rule", "source", "text", "how_to_allow", "count"):
+        assert found[0][key], key
+    return found[0]
 
 
-def audit(kind, enabled=None):
-    """Asks the kernel whether auditing is on, or switches it."""
-    status = struct.pack("=11I", 1, enabled, *[0] * 9) if enabled is not None else b""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9) as s:
-        s.settimeout(5)
-        s.send(struct.pack("=IHHII", 16 + len(status), kind, NLM_F_REQUEST | (NLM_F_ACK if status else 0), 1, 0) + status)
-        while True:
-            answer = s.recv(9000)
-            if struct.unpack_from("=IH", answer)[1] == kind:
-                return struct.unpack_from("=II", answer, 16)[1]
-            if status:
-                return struct.unpack_from("=i", answer, 16)[0]
+@pytest.mark.parametrize("script, options, rule, option", [
+    ("head -c 100M /dev/zero | tail -c 90M", ["--memory", "32MiB"], "limits.memory", "--memory"),
+    ("for i in $(seq 30); do sleep 1 & done; wait", ["--processes", "8"], "limits.processes", "--processes"),
+    ("sleep 9", ["--timeout", "150ms"], "time.run", "--timeout"),
+    ("while :; do :; done", ["--cpu-time", "150ms"], "budget.cpu", "--cpu-time"),
+    ("yes", ["--output", "100"], "limits.output", "--output"),
+    ("head -c 50M /dev/zero > /tmp/x", ["--size", "1MiB"], "files.write", "--size"),
+], ids=["memory", "processes", "timeout", "cpu-time", "output", "size"])
+def test_limit_is_explained(sh, script, options, rule, option):
+    result = sh(script, *options)
+    entry = denial(result, rule)
+    assert option in entry["how_to_allow"]
+    tail = result.errors.splitlines()[-2:]
+    assert rule in result.errors and option in tail[-1], tail
 
 
-@contextlib.contextmanager
-def auditing():
+def test_exec_is_explained(run):
+    result = run("--set", "tools.exec=/usr/bin/true", "--", "/usr/bin/id")
+    entry = denial(result, "tools.exec")
+    assert result.status == 126 and "/usr/bin/id" in entry["what"] and "tools.exec" in result.errors
+
+
+def test_quiet(sh):
+    result = sh("sleep 9", "--timeout", "100ms", "--quiet")
+    assert result.status == 124 and result.err == b"" and denial(result, "time.run")
+
+
+def test_nothing_to_say(sh):
+    result = sh("exit 3")
+    assert result.err == b"" and result.record["denials"] == []
+
+
+def test_refusals_that_the_command_saw_are_not_guessed(sh):
+    """What has no source is not made up from the program's own words."""
+    result = sh("echo 'Permission denied: /etc/shadow' >&2; exit 1")
+    assert result.record["denials"] == [] and result.errors == "Permission denied: /etc/shadow\n"
+    assert set(result.record["denial_sources"]) >= {"limits", "exec", "files", "network"}
+
+
+def test_denials_are_escaped(run):
+    """A name that the command chose does not act on the caller's terminal."""
+    result = run("--", "/usr/bin/\x1b]0;owned\x07\n")
+    assert result.status in (126, 127) and b"\x1b" not in result.err and b"\x07" not in result.err
+    assert len(result.err.splitlines()) <= 2
+
+
+def test_hint_of_a_refusal_works(run, place):
+    """The remedy that is printed is one that helps."""
+    (place / "out").symlink_to("/usr/share")
+    first = run("--ro", place / "out", "--", "true")
+    assert first.status == 125 and "/usr/share" in first.errors
+    assert run("--ro", "/usr/share", "--", "true").status == 0
+
+
+def test_doctor(who):
+    table = harness.verb(who, "doctor", timeout=30)
+    assert table.status == 0, table
+    facts = harness.verb(who, "doctor", "--json", timeout=30)
+    data = json.loads(facts.ok())
+    names = {fact["name"] for fact in data["facts"]}
+    assert data["low"] is True and {"Landlock", "seccomp"} <= names
+    for fact in data["facts"]:
+        assert fact["state"] == "ok" or fact["fix"] or fact["cost"], fact
+
+
+def test_setup_gives_and_takes(suite, root):
+    """Once as root: a user gets what it needs, twice changes nothing more, and --remove takes it back."""
+    name, uid = harness.TEST_USER + "-b", harness.TEST_UID + 2
+    files = {path: open(path, "rb").read() for path in ("/etc/subuid", "/etc/subgid") if os.path.exists(path)}
+    subprocess.run(["/usr/sbin/useradd", "--uid", str(uid), "--user-group", "--no-create-home", name], check=True)
     try:
-        before = audit(AUDIT_GET)
-        if audit(AUDIT_SET, 1) != 0:
-            raise OSError("refused")
-    except OSError as error:
-        harness.missing(f"auditing cannot be switched on: {error}")
-    try:
-        yield
+        assert harness.verb(root, "setup", "--user", name).status == 0
+        given = [p for p in harness.CGROUP.glob(f"*/stockade/{uid}")] + [p for p in harness.CGROUP.glob(f"stockade/{uid}")]
+        assert given and all(os.stat(p).st_uid == uid for p in given)
+        once = {path: open(path, "rb").read() for path in files}
+        assert harness.verb(root, "setup", "--user", name).status == 0
+        assert {path: open(path, "rb").read() for path in files} == once
+        assert harness.verb(root, "setup", "--user", name, "--remove").status == 0
+        assert not any(p.exists() for p in given)
     finally:
-        audit(AUDIT_SET, before)
+        subprocess.run(["/usr/sbin/userdel", name], check=False, capture_output=True)
+    assert {path: open(path, "rb").read() for path in files} == files
 
 
-@pytest.fixture
-def only_python(root):
-    path = root.folder() / "only-python.yaml"
-    path.write_text("profile: 1\nname: only-python\nextends: low\ntools: {exec: [/usr/bin/python3]}\n")
-    return path
+def test_setup_needs_root(user):
+    result = harness.verb(user, "setup", "--user", harness.TEST_USER)
+    assert result.status == 125 and "root" in result.errors
 
 
-TRY = """
-import os
-try: os.execv("/usr/lib/git-core/git", ["git"])
-except OSError as error: print(error.errno)
-"""
-
-
-def landlock_abi():
-    import ctypes
-    return ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1)
-
-
-def test_landlock_denials_come_from_the_audit_stream(root, only_python):
-    if landlock_abi() < 7:  # does not log: the record has to say so
-        done = harness.run(root, "-p", only_python, "--", harness.PYTHON, "-c", TRY)
-        assert done.ok() == "13\n" and done.record["denials"] == [] and done.record["denial_sources"]["files"] == "none"
-        return
-    assert os.path.exists("/usr/lib/git-core/git")
-    with auditing():
-        done = harness.run(root, "-p", only_python, "--", harness.PYTHON, "-c", TRY)
-    assert done.ok() == "13\n"
-    assert [(d["what"], d["rule"], d["source"]) for d in done.record["denials"]] == [
-        ("exec /usr/lib/git-core/git", "tools.exec", "landlock audit")]
-    assert "tools.exec" in done.errors and "to allow it" in done.errors
-
-
-def test_without_a_source_nothing_is_guessed(root, only_python):
-    if harness.IS_ROOT and landlock_abi() >= 7 and audit(AUDIT_GET):
-        harness.missing("auditing is on here")
-    done = harness.run(root, "-p", only_python, "--", harness.PYTHON, "-c", TRY + "\nprint('stockade: files.read: denied')")
-    assert done.record["denials"] == [] and done.errors == ""
-    assert done.record["denial_sources"]["files"] == "none"
-
-
-def test_command_itself_denied(who, run):
-    path = who.folder() / "script"
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    done = run("--ro", path, "--", path)
-    assert done.status == 126 and done.reason == "denied"
-    assert done.record["denials"][0]["rule"] == "tools.exec" and done.record["denials"][0]["source"] == "guest"
-    assert str(path) in done.errors
-
-
-def test_names_in_denials_are_inert(run):
-    done = run("--", "/tmp/\x1b[31m\nstockade: all is well")
-    assert done.status == 127
-    assert "\x1b" not in done.errors and len(done.errors.strip().splitlines()) == 1
+def test_setup_of_nobody(root):
+    result = harness.verb(root, "setup", "--user", "no-such-user-here")
+    assert result.status == 125 and "no-such-user-here" in result.errors

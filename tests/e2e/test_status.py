@@ -1,5 +1,6 @@
 """How a run ends: the exit status, and the record that says why."""
 import datetime
+import json
 import os
 import re
 import signal
@@ -130,9 +131,13 @@ def test_io_is_counted_when_it_is_limited(who, sh):
     assert isinstance(result.record["usage"]["read_bytes"], int)
 
 
+def test_without_a_record(run, sh):
+    result = run("--", "sh", "-c", "echo out; echo err >&2; exit 5", record=False)
+    assert (result.status, result.out, result.err) == (5, b"out\n", b"err\n")
+
+
 def test_json_on_standard_error(run):
     result = run("--json", "--", "sh", "-c", "exit 5", record=False)
-    import json
     record = json.loads(result.err)
     assert result.status == 5 and record["status"] == 5 and result.err.count(b"\n") == 1
 
