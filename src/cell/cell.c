@@ -310,7 +310,7 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
 
         while (plan_next(p, &walk, &s))
                 if (s.index == r->step) {
-                        const char *what = plan_op_name(s.op);
+                        const char *what = plan_op_phase(s.op) == PHASE_OUTSIDE ? "namespaces" : plan_op_name(s.op);
                         int error = r->error < 0 && r->error > -4096 ? r->error : -EIO;
 
                         if (error == -ENOSYS) {

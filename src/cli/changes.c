@@ -14,9 +14,9 @@
 static char ask(const char *question) {
         char line[16], more[64];
 
+        (void)tcflush(STDIN_FILENO, TCIFLUSH); /* what was typed for the command is no answer */
         (void)fprintf(stderr, "%s ", question);
         (void)fflush(stderr);
-        (void)tcflush(STDIN_FILENO, TCIFLUSH); /* what was typed for the command is no answer */
         if (!fgets(line, sizeof line, stdin))
                 return 'd';
         for (const char *rest = line; !strchr(rest, '\n') && fgets(more, sizeof more, stdin);)

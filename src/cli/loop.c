@@ -32,6 +32,11 @@ static uint64_t now_us(void) {
         return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+static void send_signal(const struct run *r, int number, siginfo_t *info) {
+        if (kernel_pidfd_send_signal(r->pidfd, number, info) == -ENOSYS)
+                (void)kill(r->pid, number); /* not reaped yet, so the number is still its own */
+}
+
 static void kill_all(struct loop *l, enum run_reason reason) {
         struct run *r = l->run;
 
@@ -39,7 +44,7 @@ static void kill_all(struct loop *l, enum run_reason reason) {
         if (r->outcome.reason == REASON_EXITED)
                 r->outcome.reason = reason;
         if (cgroup_kill(&r->cgroup) < 0)
-                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL, NULL);
+                send_signal(r, SIGKILL, NULL);
 }
 
 static void connect_flow(struct flow *f, int in, int out, bool owns_out) {
@@ -49,7 +54,7 @@ static void connect_flow(struct flow *f, int in, int out, bool owns_out) {
         if (fstat(out, &st) < 0)
                 return;
         f->regular_out = S_ISREG(st.st_mode);
-        if (S_ISCHR(st.st_mode) && isatty(out)) {
+        if (out <= STDERR_FILENO && S_ISCHR(st.st_mode) && isatty(out)) {
                 /* a stopped terminal would hold us up: through a description of our own a write does not wait */
                 char path[32];
                 (void)snprintf(path, sizeof path, "/proc/self/fd/%d", out);
@@ -167,7 +172,7 @@ static void take_signals(struct loop *l) {
                 }
                 /* from the terminal's keys it is for the whole foreground group, as it would be without us */
                 siginfo_t to_group = {.si_signo = n, .si_code = SI_QUEUE, .si_value = {.sival_int = REPORT_TO_GROUP}};
-                (void)kernel_pidfd_send_signal(l->run->pidfd, n, info.ssi_code == SI_KERNEL ? &to_group : NULL);
+                send_signal(l->run, n, info.ssi_code == SI_KERNEL ? &to_group : NULL);
         }
 }
 

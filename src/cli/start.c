@@ -333,10 +333,12 @@ int start_run(struct run *r, struct err *err) {
 
 void start_cleanup(struct run *r) {
         if (r->pid > 0) {
-                (void)kernel_pidfd_send_signal(r->pidfd, SIGKILL, NULL);
+                (void)kill(r->pid, SIGKILL); /* not reaped yet */
                 while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
         }
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+                ; /* helpers of namespaces */
         relay_terminal_restore(r);
         relay_flags_restore(r);
         if (!keeper_done(r))

@@ -89,9 +89,9 @@ def test_keeper_killed(who):
     for i in range(harness.rounds(10)):
         process = harness.start(who, "--", "sh", "-c", "echo up; read line; echo $line")
         assert process.stdout.readline() == b"up\n"
-        keepers = keeper_of(suite)
-        assert len(keepers) == 1
-        kill(keepers[0])
+        assert harness.until(lambda: keeper_of(suite))
+        for keeper in keeper_of(suite):
+            kill(keeper)
         out, err = process.communicate(b"done\n", 10 * harness.SLOW)
         assert (out, process.returncode) == (b"done\n", 0), f"round {i}: {err!r}"
         left = suite.left_since(before)
@@ -109,7 +109,10 @@ def test_keeper_killed_at_any_moment(who):
         for keeper in keeper_of(suite):
             kill(keeper)
         assert process.wait(10 * harness.SLOW) in (0, 125)
-        left = suite.left_since(before)
+        left = suite.left_since(before, 0.3)
+        if left:  # it was killed after the launcher had left the rest to it: then the next run does it
+            harness.run(who, "--", "true").ok()
+            left = suite.left_since(before)
         assert not left, f"round {i}: {left}"
 
 
