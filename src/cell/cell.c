@@ -320,6 +320,19 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
                                 return err_hint(
                                         err, "Linux 5.19 or newer is needed; 'stockade doctor' shows what is missing");
                         }
+                        if (error == -EOPNOTSUPP && (s.op == OP_ROOT_OVERLAY || s.op == OP_OVERLAY)) {
+                                (void)err_set(
+                                        err, ERR_UNENFORCED,
+                                        "a copy-on-write view of '%s' without root needs a tmpfs with user attributes",
+                                        s.text[0]);
+                                return err_hint(err, "Linux 6.6 or newer has it; until then run as root, or use --rw");
+                        }
+                        if (error == -EINVAL && s.op == OP_BIND && (s.flags & STEP_OWNED)) {
+                                (void)err_set(err, ERR_UNENFORCED,
+                                              "the file system of '%s' cannot show files under other ids", s.text[0]);
+                                return err_hint(
+                                        err, "run without root as the owner of the files, or use --workspace or --ro");
+                        }
                         if (error == -EINVAL && (s.op == OP_ROOT_OVERLAY || s.op == OP_OVERLAY)) {
                                 (void)err_set(err, error, "could not make a copy-on-write view of '%s'", s.text[0]);
                                 return err_hint(err, "without root this needs a folder with no other file system "

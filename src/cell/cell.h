@@ -64,6 +64,7 @@ struct cell_context {
         int watch[CELL_WATCH_MAX];
         size_t watch_count;
         int upper;  /* the overlay's upper directory */
+        bool marks; /* the overlay that is being made has to keep marks of its own on files */
         int empty;  /* an empty file system to cover directories with */
         int null;   /* the null device, to cover files with */
         int anchor; /* where layers of overlays are attached while the tree is built */

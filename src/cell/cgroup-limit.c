@@ -157,9 +157,8 @@ static int apply_memory(struct cgroup_make *m) {
                                "boot with swapaccount=1, or turn swap off with 'swapoff -a'");
                 return r;
         }
-        if (v2)
-                (void)fd_write_at(m->c->into, "memory.oom.group", "1"); /* since 4.19 */
-        else if (host_has_swap())
+        /* memory.oom.group stays off: v1 has no such thing, and one profile is to mean one thing */
+        if (!v2 && host_has_swap())
                 (void)fd_write_at(m->c->home[CGROUP_MEMORY], "memory.swappiness", "0");
         return r == -ENOENT ? 0 : r;
 }

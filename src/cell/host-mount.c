@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -130,7 +131,7 @@ static void probe_idmap(struct host_fact *f) {
                 f->state = FACT_LIMITED;
 }
 
-static int mount_overlay(void) {
+static int mount_overlay(bool user) {
         static const char *const dirs[] = {"lower", "upper", "work", "merged"};
 
         for (size_t i = 0; i < ELEMENTSOF(dirs); i++)
@@ -152,13 +153,16 @@ static int mount_overlay(void) {
         if (mount < 0)
                 return mount;
         _cleanup_fd_ int fd = openat(mount, "file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-        return fd < 0 ? -errno : 0;
+        if (fd < 0)
+                return -errno;
+        /* without root the marks on removed and replaced folders are user attributes; tmpfs has them since Linux 6.6 */
+        return user && setxattr("/tmp/upper", "user.overlay.probe", "y", 1, 0) < 0 ? -errno : 0;
 }
 
 static int try_overlay(void *argument) {
         (void)argument;
         int r = enter_tmpfs();
-        return r < 0 ? r : mount_overlay();
+        return r < 0 ? r : mount_overlay(false);
 }
 
 static int try_overlay_user(void *argument) {
@@ -170,7 +174,7 @@ static int try_overlay_user(void *argument) {
         int r = host_map_self(uid, gid);
         if (r == 0)
                 r = enter_tmpfs();
-        return r < 0 ? r : mount_overlay();
+        return r < 0 ? r : mount_overlay(true);
 }
 
 static void probe_overlay(struct host_fact *f) {

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "cell/cell.h"
 #include "cell/kernel.h"
@@ -319,6 +320,12 @@ static int make_overlay(struct cell_context *c, int source, int owner_ns, uint64
         if (upper < 0 || work < 0)
                 return upper < 0 ? upper : work;
 
+        /* without its marks overlayfs would mount and then fail at every second rename */
+        if (c->rootless && c->marks && fsetxattr(upper, "user.overlay.probe", "y", 1, 0) < 0)
+                return errno == ENOTSUP ? -EOPNOTSUPP : -errno;
+        if (c->rootless && c->marks)
+                (void)fremovexattr(upper, "user.overlay.probe");
+
         lower = clone_at(source, 0, owner_ns);
         if (lower < 0)
                 return lower;
@@ -376,6 +383,7 @@ static int step_overlay(struct cell_context *c, const struct plan_step *s) {
                 if (owner < 0 && owner != -EBADF)
                         return owner;
         }
+        c->marks = true;
         top = make_overlay(c, source, owner, s->number[0], s->number[1], s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0,
                            true);
         return top < 0 ? top : attach(c, top, s->text[1], true);
@@ -397,6 +405,8 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
                 c->root = clone_host(c, s->text[0], 0, -EBADF);
         else {
                 _cleanup_fd_ int source = open_host(c, s->text[0], s->flags);
+                c->marks = s->flags &
+                           STEP_WATCH; /* written to by the sandbox; otherwise by us alone, and only new names */
                 c->root = source < 0 ? source : make_overlay(c, source, -EBADF, s->number[0], s->number[1], 0, true);
         }
         if (c->root < 0)

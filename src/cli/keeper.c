@@ -3,8 +3,8 @@
  * It waits for the end of its socket, which comes with the launcher's, however that ends. A byte before says that all
  * was well: every process of the sandbox is dead already, and what is left to do takes the caller no time. Without it
  * the launcher was killed; the sandbox died with it (parent death signal) or dies now, and the caller's terminal gets
- * its settings back. The keeper is in a session of its own, so that what kills the launcher's process group does not
- * reach it, and it keeps none of the caller's streams open. */
+ * its settings back. The keeper is in a process group of its own, so that what kills the launcher's does not reach it, and
+ * it keeps none of the caller's streams open. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ int keeper_start(struct run *r, struct err *err) {
         if (pid == 0) {
                 sigset_t all;
 
-                (void)setsid();
+                (void)setpgid(0, 0);
                 (void)sigfillset(&all);
                 (void)sigprocmask(SIG_SETMASK, &all, NULL);
                 (void)prctl(PR_SET_NAME, "stockade-keeper");
@@ -88,6 +88,7 @@ int keeper_start(struct run *r, struct err *err) {
                 close_all(r->cell.tty ? 1 : 0, 2);
                 keep(r, 3);
         }
+        (void)setpgid(pid, pid); /* at once, and not by itself later: who kills our group must not find it there */
         (void)close(ends[1]);
         r->keeper = ends[0];
         r->keeper_pid = pid;

@@ -71,7 +71,7 @@ class Suite:
         self.folder = Path(tempfile.mkdtemp(prefix="stockade-e2e-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.launcher = self.reachable(binary)
-        self.cgroups = []
+        self.cgroups, self.watched = [], []
         if IS_ROOT:
             self.own_mounts()
             self.own_cgroups()
@@ -107,9 +107,12 @@ class Suite:
         CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_SHARED = 0x20000, 0x4000, 1 << 18, 1 << 20
         if libc.unshare(CLONE_NEWNS):
             raise OSError(ctypes.get_errno(), "unshare")
-        # nobody else's temporary files are in the way
-        for mount in ((b"none", b"/", None, MS_REC | MS_PRIVATE, None), (b"tmpfs", b"/tmp", b"tmpfs", 0, b"mode=1777"),
-                      (b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"mode=1777"), (b"none", b"/", None, MS_REC | MS_SHARED, None)):
+        # nobody else's temporary files are in the way, unless we live among them ourselves
+        in_tmp = any(str(path).startswith("/tmp/") for path in (SOURCE, Path.cwd(), sys.executable))
+        self.watched = ["/dev/shm"] if in_tmp else ["/tmp", "/dev/shm"]
+        mounts = [(b"none", b"/", None, MS_REC | MS_PRIVATE, None)]
+        mounts += [(b"tmpfs", path.encode(), b"tmpfs", 0, b"mode=1777") for path in self.watched]
+        for mount in [*mounts, (b"none", b"/", None, MS_REC | MS_SHARED, None)]:
             if libc.mount(*mount):
                 raise OSError(ctypes.get_errno(), f"mount {mount}")
 
@@ -190,7 +193,7 @@ class Suite:
         return {pid: command_of(pid) for pid in found}
 
     def files(self):
-        places = ["/run/stockade", "/var/lib/stockade/apply", "/dev/shm", "/tmp"]
+        places = ["/run/stockade", "/var/lib/stockade/apply", *self.watched]
         places += [str(p.home / ".local/state/stockade/apply") for p in self.people.values()]
         return {os.path.join(place, name) for place in places if os.path.isdir(place) for name in os.listdir(place)}
 
