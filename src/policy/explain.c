@@ -189,7 +189,8 @@ static void explain_limits(struct buf *out, const struct policy *p) {
                    p->limits.cpus == 1000 ? " processor; when it wants more it is slowed down."
                                           : " processors; when it wants more it is slowed down.");
         say_number(out, TEXT_BYTES, p->limits.memory, "When it uses more than ",
-                   " of memory the kernel ends the process that asked for it; if that is the command, the record says oom.");
+                   " of memory the kernel ends the process that asked for it; if that is the command, the record says "
+                   "oom.");
         say_number(out, TEXT_COUNT, p->limits.processes, "It may have ",
                    " processes and threads at a time; starting another fails.");
         say_number(out, TEXT_COUNT, p->limits.files, "Each process may have ", " files open; opening another fails.");

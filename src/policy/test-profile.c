@@ -606,7 +606,8 @@ static void explanations_say_what_happens(void) {
         CHECK(profile_load("builtin:low", &p, NULL, NULL) == 0);
         CHECK(policy_explain(&p, &out) == 0);
         CHECK(strstr(out.data,
-                     "When it uses more than 512 MiB of memory the kernel ends the command; the record says oom."));
+                     "When it uses more than 512 MiB of memory the kernel ends the process that asked for it; "
+                     "if that is the command, the record says oom."));
         CHECK(strstr(out.data, "A command that takes longer than 10 minutes is ended; the record says timeout."));
         CHECK(strstr(out.data, "It reaches nothing"));
         CHECK(strstr(out.data, "and no others: /usr."));
