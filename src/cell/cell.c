@@ -88,9 +88,10 @@ static int begin(struct cell_context *c) {
         /* after the move into the cgroup, so that it is the root of the namespace */
         if (unshare(CLONE_NEWCGROUP) < 0)
                 return -errno;
-        for (int n = 1; n < 32; n++) /* what the caller ignores is the caller's matter */
-                if (n != SIGKILL && n != SIGSTOP)
-                        (void)signal(n, SIG_DFL);
+        /* what the caller ignores is the caller's matter; raw, because libc keeps some numbers for itself */
+        static const uint64_t default_action[4];
+        for (int n = 1; n < 65; n++)
+                (void)syscall(SYS_rt_sigaction, n, default_action, NULL, 8);
         (void)sigemptyset(&none);
         if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
                 return -errno;

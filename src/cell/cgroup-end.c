@@ -26,6 +26,7 @@
 enum {
         BATCH = 64,
         WAIT_MS = 3000,
+        SWEEP_AGE_S = 2, /* whole seconds: between one and two in fact */
 };
 
 static uint64_t now_ms(void) {
@@ -145,60 +146,91 @@ int cgroup_destroy(struct cgroup *c) {
         return result;
 }
 
-/* Removes the leaf dir/name if nobody holds its lock. */
-static bool sweep_leaf(int parent, const char *name, bool v2, bool pids) {
+/* What a sweep is after, and what it finds. */
+struct sweep {
+        const char *own; /* the leaf that goes in any case, or NULL */
+        int removed;
+        bool young; /* there was one without a lock that may be about to get it */
+};
+
+static void remove_named(int dir, const char *name, bool v2, bool pids, struct sweep *s) {
         struct cgroup c = CGROUP_INIT;
 
-        _cleanup_fd_ int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (dir < 0 || strlen(name) >= sizeof c.name || flock(dir, LOCK_EX | LOCK_NB) < 0)
-                return false;
         (void)snprintf(c.name, sizeof c.name, "%s", name);
         if (v2)
-                c.into = TAKE_FD(dir);
+                c.into = dir;
         else {
-                c.leaves[0] = TAKE_FD(dir);
+                c.leaves[0] = dir;
                 c.task_count = 1;
         }
         if (v2 || pids)
-                c.home[CGROUP_PIDS] = v2 ? c.into : c.leaves[0];
-        return cgroup_destroy(&c) == 0;
+                c.home[CGROUP_PIDS] = dir;
+        s->removed += cgroup_destroy(&c) == 0;
 }
 
-/* One directory that leaves may be in. A cgroup directory's link count tells how many children it has. */
-static int sweep_parent(const char *path, bool v2, bool pids) {
+/* A leaf whose lock is free has no launcher, or one that has not come to lock it yet: a moment after it was made. */
+static void sweep_leaf(int parent, const char *name, bool v2, bool pids, struct sweep *s) {
         struct stat st;
-        int count = 0;
+        struct timespec now;
+        _cleanup_fd_ int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (dir < 0 || strlen(name) >= CGROUP_NAME_SIZE || flock(dir, LOCK_EX | LOCK_NB) < 0)
+                return;
+        if (fstat(dir, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0)
+                return;
+        if (now.tv_sec - st.st_ctim.tv_sec < SWEEP_AGE_S && now.tv_sec >= st.st_ctim.tv_sec) {
+                s->young = true;
+                return;
+        }
+        remove_named(TAKE_FD(dir), name, v2, pids, s);
+}
+
+/* One directory that leaves may be in. A cgroup directory's link count tells how many children it has; where there are
+ * very many, one sweep in sixteen looks at all of them. */
+static void sweep_parent(const char *path, bool v2, bool pids, struct sweep *s) {
+        struct stat st;
 
         if (stat(path, &st) < 0 || st.st_nlink <= 2)
-                return 0;
+                return;
         DIR *parent = opendir(path);
         if (!parent)
-                return 0;
-        for (struct dirent *entry; (entry = readdir(parent));)
+                return;
+        if (s->own) {
+                int dir = openat(dirfd(parent), s->own, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+                if (dir >= 0)
+                        remove_named(dir, s->own, v2, pids, s);
+        }
+        for (struct dirent *entry; (st.st_nlink <= 64 || getpid() % 16 == 0) && (entry = readdir(parent));)
                 if (entry->d_type == DT_DIR && str_starts(entry->d_name, CGROUP_PREFIX))
-                        count += sweep_leaf(dirfd(parent), entry->d_name, v2, pids);
+                        sweep_leaf(dirfd(parent), entry->d_name, v2, pids, s);
         (void)closedir(parent);
-        return count;
 }
 
-int cgroup_sweep(void) {
+int cgroup_sweep(const char *own_id, bool *ret_young) {
         _cleanup_cgroup_place_ struct cgroup_place place = {0};
-        char path[PATH_MAX];
-        int count = 0;
+        char path[PATH_MAX], own[CGROUP_NAME_SIZE];
+        struct sweep s = {0};
 
         int r = cgroup_place_find(&place, NULL);
         if (r < 0)
                 return r;
-        if (place.v2 >= 0) {
-                if (cgroup_place_path(&place, place.v2, place.hierarchies[place.v2].own, path) == 0)
-                        count += sweep_parent(path, true, false);
-                if (cgroup_place_top(&place, path) >= 0 && strlen(path) + sizeof CGROUP_PARENT < sizeof path) {
-                        memcpy(path + strlen(path), CGROUP_PARENT, sizeof CGROUP_PARENT);
-                        count += sweep_parent(path, true, false);
-                }
+        if (own_id) {
+                (void)snprintf(own, sizeof own, CGROUP_PREFIX "%s", own_id);
+                s.own = own;
         }
+        /* what can kill goes last */
         for (int k = 0; k < CGROUP_CONTROLLERS; k++)
                 for (unsigned n = 0; cgroup_place_v1(&place, place.v1[k], n, path) == 0; n++)
-                        count += sweep_parent(path, false, k == CGROUP_PIDS);
-        return count;
+                        sweep_parent(path, false, k == CGROUP_PIDS, &s);
+        if (place.v2 >= 0) {
+                if (cgroup_place_path(&place, place.v2, place.hierarchies[place.v2].own, path) == 0)
+                        sweep_parent(path, true, false, &s);
+                if (cgroup_place_top(&place, path) >= 0 && strlen(path) + sizeof CGROUP_PARENT < sizeof path) {
+                        memcpy(path + strlen(path), CGROUP_PARENT, sizeof CGROUP_PARENT);
+                        sweep_parent(path, true, false, &s);
+                }
+        }
+        if (ret_young)
+                *ret_young = s.young;
+        return s.removed;
 }

@@ -110,6 +110,7 @@ int cgroup_destroy(struct cgroup *c);
 /* Closes the descriptors and leaves the cgroups alone: for a process that handed them to another. */
 void cgroup_close(struct cgroup *c);
 
-/* Removes leaves whose launcher and keeper are both gone, with what still runs in them. Returns how many. About
- * 0.1 ms when there is nothing to find. */
-int cgroup_sweep(void);
+/* Removes leaves whose launcher is gone, with what still runs in them: the one of own_id (or NULL) at once, others when
+ * they have been there for a while, because a new one is not locked in the moment in which it is made. Returns how many
+ * were removed; *ret_young (or NULL) says whether there was one that may be dead but is too young to tell. */
+int cgroup_sweep(const char *own_id, bool *ret_young);

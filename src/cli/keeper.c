@@ -3,8 +3,8 @@
  * It waits for the end of its socket, which comes with the launcher's, however that ends. A byte before says that all
  * was well: every process of the sandbox is dead already, and what is left to do takes the caller no time. Without it
  * the launcher was killed; the sandbox died with it (parent death signal) or dies now, and the caller's terminal gets
- * its settings back. The keeper is in a process group of its own, so that what kills the launcher's does not reach it, and
- * it keeps none of the caller's streams open. */
+ * its settings back. The keeper is in a process group of its own, so that what kills the launcher's does not reach it,
+ * and it keeps none of the caller's streams open. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,14 +21,21 @@ static void pause_ms(long ms) {
         (void)nanosleep(&t, NULL);
 }
 
-/* The launcher's locks on its cgroups went with it, so a sweep finds them; or another keeper's sweep did. After a kill
- * the cell's process may still be on its way to notice that its parent is gone: look again until nothing is left. */
-static void clean_up(bool orderly) {
-        if (orderly && cgroup_sweep() > 0)
-                return;
-        for (int i = 0, quiet = 0; i < 200 && quiet < 5; i++) {
+/* Our own leaves first. After a kill the launcher may have been about to make them, and the cell's process may still be
+ * on its way to notice that its parent is gone: look again until nothing comes any more. Leaves of others whose
+ * launcher and keeper were both killed are removed by the way. */
+static void clean_up(const char *id, bool orderly) {
+        bool young = false;
+
+        (void)cgroup_sweep(id, &young);
+        for (int i = 0; i < 10 && !orderly; i++) {
                 pause_ms(i < 5 ? 2 : 20);
-                quiet = cgroup_sweep() > 0 ? 0 : quiet + 1;
+                (void)cgroup_sweep(id, &young);
+        }
+        if (young) {
+                pause_ms(990);
+                pause_ms(990);
+                (void)cgroup_sweep(id, NULL);
         }
 }
 
@@ -46,7 +53,7 @@ _noreturn_ static void keep(const struct run *r, int socket) {
                 (void)tcsetattr(STDIN_FILENO, TCSANOW, &r->terminal);
         (void)close(socket); /* and with it the sandbox's mounts */
         (void)chdir("/");
-        clean_up(orderly);
+        clean_up(r->id, orderly);
         _exit(0);
 }
 

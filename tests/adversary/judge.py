@@ -523,6 +523,15 @@ class Host:
                 pass
         return found
 
+    def wait_for_process(self, words, seconds=5):
+        end = time.monotonic() + seconds
+        while True:
+            for pid, command in self.marked_processes().items():
+                if command.startswith(words):
+                    return pid
+            assert time.monotonic() < end, f"no process '{words}…'"
+            time.sleep(0.01)
+
     def cgroup_dirs(self):
         found = set()
         for top in self.cgroups:

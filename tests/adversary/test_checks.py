@@ -28,7 +28,7 @@ class Scene:
         self.leak = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
         try:
             assert sibling.stdout.readline() == b"ready\n"
-            sleeper = next(pid for pid, words in host.marked_processes().items() if words.startswith("sleep 100"))
+            sleeper = host.wait_for_process("sleep 100")  # the shell says "ready" before it becomes it
             host.forget()
             before = host.digest()
             streams = {} if on_terminal else {"pass_fds": (self.leak,)}

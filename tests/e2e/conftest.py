@@ -1,9 +1,11 @@
 """Fixtures. Most tests run twice, as root and as an ordinary user, and each one fails if it leaves something behind."""
 import functools
+import signal
 
 import pytest
 
 import harness
+from suite import Suite
 
 PEOPLE = ["root", "rootless"]
 
@@ -15,7 +17,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def suite():
-    made = harness.Suite()
+    made = Suite()
     for name in PEOPLE if harness.IS_ROOT else ["rootless"]:
         # the first run of each may make what is kept for later ones: caches, the file of id locks
         result = harness.run(made.person(name), "--", "true", timeout=10)
@@ -69,7 +71,18 @@ def place(who):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(request, suite):
+def patience(request):
+    """A test that waits for something that does not come fails; it does not hold up the rest."""
+    def ring(*_):
+        raise AssertionError("this test waits for something that does not come")
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, (200 if request.node.get_closest_marker("long") else 30) * harness.SLOW)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request, suite, patience):
     before = suite.digest()
     yield
     left = {} if request.node.get_closest_marker("leaves") else suite.left_since(before)

@@ -24,9 +24,12 @@ def writes(path):
     return lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)) or True
 def reads(path):
     return lambda: bool(os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1))
-for path in ("/usr/bin/planted", "/etc/planted", "/planted", "/dev/planted", "/run/planted"): broken("write " + path, writes(path))
-for path in ("/root", "/home", "/var", "/etc/shadow", "/sys/kernel", CANARY, "/proc/1/root" + CANARY): broken("read " + path, reads(path))
-for path in ("/proc/sys/kernel/hostname", "/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger"):
+for path in ("/usr/bin/planted", "/etc/planted", "/planted", "/dev/planted", "/run/planted"):
+    broken("write " + path, writes(path))
+for path in ("/root", "/home", "/var", "/etc/shadow", "/sys/kernel", CANARY, "/proc/1/root" + CANARY):
+    broken("read " + path, reads(path))
+for path in ("/proc/sys/kernel/hostname", "/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/core_pattern",
+             "/proc/sysrq-trigger"):
     broken("open " + path, lambda: os.close(os.open(path, os.O_WRONLY)) or True)
 def executes(path):
     def call():

@@ -1,5 +1,4 @@
 """Signals that the launcher gets reach the command, and nothing else does."""
-import os
 import signal
 import time
 
@@ -21,8 +20,8 @@ def test_signal_reaches_the_command(who, name):
     process = started(who, TRAP.format(name))
     try:
         process.send_signal(getattr(signal, f"SIG{name}"))
-        assert process.stdout.readline() == f"got {name}\n".encode()
         assert process.wait(5 * harness.SLOW) == 9
+        assert process.stdout.readline() == f"got {name}\n".encode()
     finally:
         harness.stop(process)
 

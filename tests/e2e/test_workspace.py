@@ -182,7 +182,8 @@ def test_typed_ahead_is_not_an_answer(who, work):
 
 def test_the_command_cannot_answer_for_the_person(who, work):
     """Bytes that the command writes to its terminal are output, not an answer."""
-    with Terminal(who, "--workspace", work, "--", "sh", "-c", "echo new > added.txt; printf 'y\\ny\\n'; printf 'y\\n' > /dev/tty") as t:
+    with Terminal(who, "--workspace", work, "--", "sh", "-c",
+                  "echo new > added.txt; printf 'y\\ny\\n'; printf 'y\\n' > /dev/tty") as t:
         t.expect("Apply these changes")
         t.type("n\n")
         t.wait()
@@ -198,7 +199,8 @@ def test_workspace_by_root_of_somebody_else(root, user):
     folder = user.folder()
     (folder / "mine").write_text("x")
     os.chown(folder / "mine", user.uid, user.gid)
-    result = harness.run(root, "--workspace", folder, "--apply", "--", "sh", "-c", "echo y >> mine; echo z > new; mkdir d; echo w > d/e")
+    result = harness.run(root, "--workspace", folder, "--apply", "--", "sh", "-c",
+                         "echo y >> mine; echo z > new; mkdir d; echo w > d/e")
     assert result.status == 0, result.errors
     assert (folder / "mine").read_text() == "xy\n"
     for name in ("mine", "new", "d", "d/e"):
