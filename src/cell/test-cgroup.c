@@ -451,9 +451,7 @@ static void sweep_takes_the_dead(void) {
         CHECK(kill(other.pid, 0) == 0);
         bool young = false;
         CHECK(cgroup_sweep(NULL, &young) >= 0 && young && count_leaves(other.name) >= 1); /* it may be being made */
-        pause_ms(900);
-        pause_ms(900);
-        pause_ms(300);
+        pause_ms(400);
         CHECK(cgroup_sweep(NULL, NULL) >= 1);
         CHECK(count_leaves(other.name) == 0 && count_leaves(mine.name) >= 1);
         for (int i = 0; i < 100 && kill(other.pid, 0) == 0; i++)

@@ -33,8 +33,7 @@ static void clean_up(const char *id, bool orderly) {
                 (void)cgroup_sweep(id, &young);
         }
         if (young) {
-                pause_ms(990);
-                pause_ms(990);
+                pause_ms(350);
                 (void)cgroup_sweep(id, NULL);
         }
 }
