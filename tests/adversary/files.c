@@ -325,13 +325,17 @@ static void kernel_info(struct result *r) {
 }
 
 static void kallsyms(struct result *r) {
-        char text[4096] = "";
+        static char text[64 * 1024];
         ssize_t n = fd_read_at(AT_FDCWD, "/proc/kallsyms", text, sizeof text);
 
-        if (n > 16 && strncmp(text, "0000000000000000", 16) != 0)
-                probe_done(r, "%.60s", text);
-        else
-                probe_refused(r, n < 0 ? (int)-n : ENODATA, "no addresses");
+        /* per-processor symbols come first and are at 0 for everybody */
+        for (const char *line = n > 0 ? text : ""; *line;
+             line = strchrnul(line, '\n') + (*strchrnul(line, '\n') == '\n'))
+                if (strlen(line) > 16 && strspn(line, "0123456789abcdef") == 16 && strncmp(line, "ffff", 4) == 0) {
+                        probe_done(r, "%.60s", line);
+                        return;
+                }
+        probe_refused(r, n < 0 ? (int)-n : ENODATA, "no addresses");
 }
 
 static void devices(struct result *r) {

@@ -38,6 +38,7 @@ TEST_USER, TEST_UID = "stockade-test", 4242
 CGROUP = Path("/sys/fs/cgroup")
 PROBE = "/usr/bin/false"  # where the probe is inside: over a program that every profile may execute
 SETID = "/usr/bin/nice"   # where its set-user-ID copy is
+SLOW = float(os.environ.get("STOCKADE_E2E_SLOW", "1"))
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x20000, 0x4000000, 0x8000000, 0x40000000
 
@@ -52,7 +53,7 @@ def call(name, *args):
 
 
 def until(condition, seconds=3.0, step=0.02):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOW
     while not condition():
         if time.monotonic() > end:
             return bool(condition())
@@ -206,13 +207,22 @@ class Person:
         os.chown(path, self.uid, self.gid)
         return path
 
-    def popen(self, argv, env=None, **kw):
+    def become(self):
+        """In the child, before the launcher: with cgroup v2 alone, where a login shell of this user would be; its ids."""
         if self.rootless:
-            kw.update(user=self.uid, group=self.gid, extra_groups=[])
+            shell = CGROUP / f"stockade/{TEST_UID}/shell/cgroup.procs"
+            if (CGROUP / "cgroup.controllers").exists() and shell.exists():
+                shell.write_text("0")
+            os.setgroups([])
+            os.setresgid(self.gid, self.gid, self.gid)
+            os.setresuid(self.uid, self.uid, self.uid)
+        self.host.plant_key()
+
+    def popen(self, argv, env=None, **kw):
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "xterm",
                        self.host.secret_name: self.host.token("environment"), "ADVERSARY": self.host.nonce}
         return subprocess.Popen([str(word) for word in argv], env={**environment, **(env or {})},
-                                cwd=kw.pop("cwd", self.home), preexec_fn=self.host.plant_key, **kw)
+                                cwd=kw.pop("cwd", self.home), preexec_fn=self.become, **kw)
 
     def start(self, profile, argv, options=(), record=None, **kw):
         command = [self.host.launcher, "run", "--profile", profile, "--quiet",
@@ -229,7 +239,7 @@ class Person:
         start = time.monotonic()
         process = self.start(profile, argv, options, record, **kw)
         try:
-            out, err = process.communicate(input if kw["stdin"] == subprocess.PIPE else None, timeout)
+            out, err = process.communicate(input if kw["stdin"] == subprocess.PIPE else None, timeout * SLOW)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -252,7 +262,7 @@ class Person:
         process = self.start(profile, argv, options, record, stdin=theirs, stdout=theirs, stderr=theirs,
                              start_new_session=True)
         os.close(theirs)
-        out, end = b"", time.monotonic() + timeout
+        out, end = b"", time.monotonic() + timeout * SLOW
         if input:
             os.write(ours, input)
         while time.monotonic() < end:

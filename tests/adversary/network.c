@@ -381,7 +381,8 @@ static void peer_pidfd(struct result *r) {
                         probe_done(r, "descriptor %d gives a pidfd of its peer, signal: %ld", fd, sent);
                         return;
                 }
-                error = errno;
+                if (errno != ENOTSOCK)
+                        error = errno;
         }
         probe_refused(r, error, "%s", strerror(error));
 }
