@@ -24,9 +24,9 @@ check-v2: build
 	tools/deps check-all
 	tests/vm/check
 
-# make fuzz T=profile [SECONDS=60]
+# make fuzz T=profile [SECONDS=600]
 fuzz:
-	tools/fuzz $(T)
+	SECONDS_TO_RUN=$(or $(SECONDS),60) tools/fuzz $(T)
 
 bench: build
 	bench/run
