@@ -117,7 +117,7 @@ WORK = [
 
 @pytest.mark.parametrize("name, profile, program, text",
                          [pytest.param(n, p, program, text, id=f"{n}-{p}") for n, profiles, program, text in WORK
-                          for p in profiles])
+                          for p in profiles if program != "java" or shutil.which("java")])  # tried where it is there
 def test_works_inside(host, person, name, profile, program, text):
     if not shutil.which(program):
         pytest.skip(f"there is no {program} on this host")
