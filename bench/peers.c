@@ -107,7 +107,8 @@ static void peers_add(struct peer *peer, const char *option, const char *from, c
 
 /* The mounts that `stockade run --profile low --plan` lists, one by one, where this host has them. */
 static void peers_bwrap(struct peers *p, struct peer *peer) {
-        static const char *const etc[] = {"/etc/alternatives", "/etc/fonts", "/etc/java-17-openjdk", "/etc/ssl/certs"};
+        static const char *const etc[] = {"/etc/alternatives", "/etc/chromium.d", "/etc/fonts", "/etc/java-17-openjdk",
+                                          "/etc/ssl/certs"};
         static const char *const masks[] = {"/proc/cmdline", "/proc/interrupts", "/proc/kallsyms", "/proc/keys",
                                             "/proc/modules"};
         static const char *const mask_dirs[] = {"/proc/acpi", "/proc/asound", "/proc/scsi"};

@@ -37,6 +37,7 @@ static const struct tree_entry tree_entries[] = {
         {'f', "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
         {'f', "etc/machine-id", "00000000000000000000000000000000\n"},
         {'d', "etc/alternatives", NULL},
+        {'d', "etc/chromium.d", NULL},
         {'d', "etc/fonts", NULL},
         {'d', "etc/java-17-openjdk", NULL},
         {'d', "etc/ssl", NULL},
