@@ -1,6 +1,8 @@
 """New system calls forced to ENOSYS in turn: the run works with everything it promises, or is refused; never weaker."""
 import os
 
+import socket
+
 import pytest
 
 import harness
@@ -119,7 +121,10 @@ def test_probe_itself(who, py):
     assert "broken" not in py(probe(who)).ok()
     if who.rootless:
         bare = harness.finish(who.popen([harness.PYTHON, "-ISc", probe(who)], stdout=-1, stderr=-1)).text
-        for word in ("/home", "canary", "execute", "new privileges", "no filter", "processes", "interfaces", "root outside"):
+        words = ["/home", "canary", "execute", "new privileges", "no filter", "processes", "root outside"]
+        if len(socket.if_nameindex()) > 1:  # a host that has nothing but lo cannot show the difference
+            words.append("interfaces")
+        for word in words:
             assert word in bare, bare
 
 
