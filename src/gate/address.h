@@ -1,0 +1,32 @@
+/* Addresses: 16 bytes, IPv4 as ::ffff:a.b.c.d, so that there is one form to compare. */
+#pragma once
+
+#include <netinet/in.h>
+
+#include "base/err.h"
+
+#define ADDRESS_TEXT_MAX 46
+
+struct address {
+        uint8_t bytes[16];
+};
+
+/* From and to the kernel's forms. address_from_socket returns false for other families. address_to_socket makes an
+ * AF_INET address of an IPv4 one, returns its length. */
+bool address_from_socket(const struct sockaddr_storage *s, struct address *ret, uint16_t *ret_port);
+socklen_t address_to_socket(const struct address *a, uint16_t port, struct sockaddr_storage *ret);
+bool address_is_v4(const struct address *a);
+
+/* Exactly the dotted form with four decimal parts without leading zeros, or RFC 4291's forms without zone; an IPv6 one
+ * may be in brackets when brackets is true (and then must be). Octal, hex and short IPv4 forms are not addresses. */
+bool address_parse(const char *text, size_t size, bool brackets, struct address *ret);
+void address_print(const struct address *a, char ret[ADDRESS_TEXT_MAX]);
+
+/* First prefix bits equal. */
+bool address_within(const struct address *a, const uint8_t block[16], unsigned prefix);
+
+/* NULL if the address is public; otherwise the kind for a person: "loopback", "private", "link-local", "metadata
+ * service", "carrier-grade NAT", "multicast", "reserved", "unspecified", "benchmark"… IPv6 forms that carry an IPv4
+ * address (mapped, compatible, 6to4, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, Teredo, ISATAP) are judged by it as well
+ * and never better than it. Documentation blocks count as public: nothing is there. */
+const char *address_special(const struct address *a);
