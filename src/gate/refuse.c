@@ -1,0 +1,195 @@
+/* Saying no, in the client's own protocol where there is one: HTTP gets a 403 that explains, TLS an alert, everything
+ * else a reset. Then the end, in a way that the words arrive: a socket that is closed with unread bytes in it resets
+ * the connection and takes back what was said. */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gate/flow.h"
+#include "gate/hello.h"
+#include "gate/relay.h"
+
+#define ALERT_ACCESS_DENIED     49
+#define ALERT_UNRECOGNIZED_NAME 112
+#define DRAIN_MAX               (1 << 20)
+#define REFUSAL_MAX             4096
+
+void refuse_event(const struct flow *f, enum gate_reason reason, const char *detail, struct gate_event *ret) {
+        *ret = (struct gate_event){.reason = reason, .port = f->port, .rule = f->rule, .count = 1};
+        if (f->port)
+                flow_host(f, ret->host);
+        (void)snprintf(ret->detail, sizeof ret->detail, "%s", detail);
+}
+
+static void record(struct flow *f, const struct gate_event *e) {
+        f->ward->totals.refused++;
+        event_refused(f->ward, e);
+}
+
+/* Writes what can be written of these bytes and keeps the rest. False: the client is gone. */
+static bool write_client(struct flow *f, const void *words, size_t size) {
+        struct flow_side *c = &f->client;
+        size_t done = 0;
+
+        if (pool_held(&c->out) == 0) {
+                ssize_t n = c->tls ? tls_write(c->tls, words, size)
+                                   : send(c->fd, words, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (n < 0 && !c->tls)
+                        n = -errno;
+                if (n < 0 && n != -EAGAIN)
+                        return false;
+                done = n > 0 ? (size_t)n : 0;
+        } else if (pool_held(&c->out) + size <= POOL_SIZE - c->out.at) {
+                memcpy(c->out.data + c->out.end, words, size);
+                c->out.end += (uint32_t)size;
+                return true;
+        } else
+                return false;
+        return done == size || pool_keep(&c->out, (const uint8_t *)words + done, size - done) == 0;
+}
+
+void refuse_say(struct flow *f, const void *words, size_t size) {
+        flow_drop_server(f);
+        if (f->exchange)
+                exchange_give(TAKE_PTR(f->exchange));
+        if (size > 0 && !write_client(f, words, size)) {
+                flow_reset(f);
+                return;
+        }
+        flow_move(f, FLOW_LINGER);
+}
+
+static void say_alert(struct flow *f, enum gate_reason reason) {
+        uint8_t alert[HELLO_ALERT_SIZE];
+
+        hello_alert(reason == GATE_WRONG_SERVER || reason == GATE_NO_RULE ? ALERT_UNRECOGNIZED_NAME
+                                                                          : ALERT_ACCESS_DENIED,
+                    alert);
+        refuse_say(f, alert, sizeof alert);
+}
+
+void refuse(struct flow *f, enum gate_reason reason, const char *detail) {
+        struct gate_event e;
+
+        f->reason = reason;
+        (void)snprintf(f->detail, sizeof f->detail, "%s", detail);
+        flow_drop_server(f);
+        refuse_event(f, reason, f->detail, &e);
+        if ((f->origin != ORIGIN_TRANSPARENT && !f->told) || f->origin == ORIGIN_FORWARD) {
+                record(f, &e);
+                proxy_refused(f, &e);
+                return;
+        }
+        if (f->client.tls) { /* half-way through a handshake */
+                record(f, &e);
+                flow_reset(f);
+                return;
+        }
+        bool words = f->speech == SPEECH_HTTP || f->speech == SPEECH_TLS ||
+                     (f->speech == SPEECH_UNKNOWN && (f->port == 80 || f->port == 443));
+        if (!words || reason == GATE_TIMEOUT) {
+                record(f, &e);
+                if (f->speech == SPEECH_TLS)
+                        say_alert(f, reason);
+                else
+                        flow_reset(f);
+                return;
+        }
+        f->client.can_read = true;
+        flow_move(f, FLOW_REFUSE);
+}
+
+static void refuse_http(struct flow *f, struct gate_event *e, const struct http_head *head) {
+        char words[REFUSAL_MAX];
+
+        if (head) {
+                (void)snprintf(e->method, sizeof e->method, "%.*s", (int)MIN(head->method.size, sizeof e->method - 1),
+                               head->method.data);
+                (void)snprintf(e->path, sizeof e->path, "%.*s", (int)MIN(head->path.size, sizeof e->path - 1),
+                               head->path.data);
+        }
+        record(f, e);
+        refuse_say(f, words, exchange_refusal(e, words, sizeof words));
+}
+
+/* Looks at what the client has said so far; at the deadline, with what there is. */
+void refuse_step(struct flow *f) {
+        bool last = f->deadline <= loop_now();
+        struct gate_event e;
+
+        refuse_event(f, f->reason, f->detail, &e);
+        if (!f->client.can_read && !last)
+                return;
+        ssize_t n = recv(f->client.fd, relay_scratch, HELLO_MAX, MSG_PEEK | MSG_DONTWAIT);
+        f->client.can_read = false;
+        if (n < 0 && errno == EAGAIN && !last)
+                return;
+        last |= f->client.closing;
+        if (n <= 0) {
+                record(f, &e);
+                flow_reset(f);
+                return;
+        }
+        struct hello hello;
+        enum hello_result tls = hello_parse(relay_scratch, (size_t)n, &hello);
+        if (tls == HELLO_MORE && !last)
+                return;
+        if (tls != HELLO_NOT_TLS) {
+                if (tls == HELLO_DONE && hello.name[0] && !e.detail[0] && !flow_named(f))
+                        (void)snprintf(e.detail, sizeof e.detail, "the TLS hello names %.100s", hello.name);
+                record(f, &e);
+                say_alert(f, f->reason);
+                return;
+        }
+        int http = http_sniff(relay_scratch, (size_t)n);
+        if (http == -EAGAIN && !last)
+                return;
+        if (http <= 0) {
+                record(f, &e);
+                flow_reset(f);
+                return;
+        }
+        static struct http_head head;
+        switch (http_request((const char *)relay_scratch, (size_t)n, &head)) {
+        case HTTP_MORE:
+                if (last)
+                        refuse_http(f, &e, NULL);
+                return;
+        case HTTP_DONE:
+                refuse_http(f, &e, &head);
+                return;
+        case HTTP_BAD:
+        case HTTP_TOO_LARGE:
+        default:
+                refuse_http(f, &e, NULL);
+                return;
+        }
+}
+
+void linger_step(struct flow *f) {
+        struct flow_side *c = &f->client;
+
+        while (pool_held(&c->out) > 0) {
+                ssize_t n = c->tls ? tls_write(c->tls, c->out.data + c->out.at, pool_held(&c->out))
+                                   : send(c->fd, c->out.data + c->out.at, pool_held(&c->out),
+                                          MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (n < 0 && (c->tls ? n == -EAGAIN : errno == EAGAIN))
+                        return;
+                if (n <= 0) {
+                        flow_reset(f);
+                        return;
+                }
+                pool_used(&c->out, (size_t)n);
+        }
+        flow_shut(c);
+        for (;;) {
+                ssize_t n = recv(c->fd, NULL, RELAY_CHUNK, MSG_TRUNC | MSG_DONTWAIT);
+
+                if (n < 0 && errno == EAGAIN)
+                        return;
+                f->drained += n > 0 ? (uint32_t)n : 0;
+                if (n <= 0 || f->drained > DRAIN_MAX) {
+                        flow_end(f);
+                        return;
+                }
+        }
+}

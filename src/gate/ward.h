@@ -1,0 +1,80 @@
+/* A ward: one sandbox as the gate sees it. Its sockets, rules, secrets, authority, synthetic addresses, counters, and
+ * the connections that it has open.
+ *
+ * A ward without sockets can be told its rules already; sockets may follow later. Nothing of one ward is ever used for
+ * another. */
+#pragma once
+
+#include "base/fd.h"
+#include "gate/decide.h"
+#include "gate/event.h"
+#include "gate/secret.h"
+#include "gate/synth.h"
+#include "gate/tls.h"
+
+#define WARD_LOOKUPS       500 /* DNS questions a second, unless told less */
+#define WARD_LOOKUPS_BURST 1000
+#define WARD_QUERIES_MAX   16  /* DNS connections over TCP at a time */
+#define WARD_RESOLVING_MAX 128 /* names that are being resolved for it at a time */
+
+enum ward_way { WARD_SENT, WARD_RECEIVED };
+
+struct flow;
+
+struct ward {
+        uint32_t id;
+        uint32_t place; /* in the table; the index of its references */
+        uint32_t generation;
+        unsigned flags; /* GATE_WARD_* */
+        struct gate_limits limits;
+        int fds[GATE_FD_COUNT];
+        bool paused[GATE_FD_COUNT]; /* listening sockets that wait for descriptors to become free */
+
+        struct rules rules;
+        uint32_t rules_generation;
+        struct secrets *secrets; /* NULL: none yet */
+        struct tls_authority *authority;
+        bool authority_sent;
+        void *synth_memory;
+        struct synth *synth;
+
+        struct gate_totals totals; /* active is counted in `active` */
+        uint32_t active;           /* flows */
+        uint32_t queries;          /* DNS connections */
+        uint32_t resolving;
+        uint64_t egress; /* bytes sent, names asked for included */
+        struct meter_bucket bandwidth[2], lookups;
+        struct meter_hosts hosts;
+        struct event_log events;
+        struct flow *flows; /* a list */
+        struct loop_timer resume;
+};
+
+struct ward *ward_find(uint32_t id);
+struct ward *ward_at(uint32_t place, uint32_t generation); /* NULL: gone */
+size_t ward_count(void);
+/* The place-th ward, or NULL: to walk them all, up to GATE_WARDS_MAX. */
+struct ward *ward_by_place(uint32_t place);
+
+/* Makes the ward, or adds to it. Takes the descriptors that it keeps (they become -EBADF); the caller closes the rest.
+ */
+int ward_add(const struct gate_message *m, int fds[GATE_FD_COUNT], struct err *err);
+/* Replaces the rules; *ret_closed is how many connections they ended. */
+int ward_rules(struct ward *w, const struct gate_message *m, uint32_t *ret_closed, struct err *err);
+int ward_secret(struct ward *w, const struct gate_message *m, struct err *err);
+void ward_remove(struct ward *w);
+
+/* Listening sockets: stop for a moment because descriptors ran out. */
+void ward_pause(struct ward *w, enum gate_fd which);
+
+/* How many bytes may pass this way now, at most want; 0: not now. */
+size_t ward_allowance(struct ward *w, enum ward_way way, size_t want);
+void ward_passed(struct ward *w, enum ward_way way, size_t bytes);
+/* Is nothing allowed this way any more, ever? Then somebody who wants to pass more ends it all: ward_exhaust records it
+ * and closes every connection of the ward. */
+uint64_t ward_left(const struct ward *w); /* of the budget for sending */
+bool ward_spent(const struct ward *w, enum ward_way way);
+void ward_exhaust(struct ward *w);
+
+/* The index of a rule in the profile for events, from its position; -1 stays -1. */
+int32_t ward_rule_index(const struct ward *w, int rule);
