@@ -328,6 +328,15 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
                                         s.text[0]);
                                 return err_hint(err, "Linux 6.6 or newer has it; until then run as root, or use --rw");
                         }
+                        if (error == -EPROTONOSUPPORT && s.op == OP_NETWORK) {
+                                (void)err_set(
+                                        err, ERR_UNENFORCED,
+                                        "this kernel lacks a part of nftables that leads connections to the gate");
+                                return err_hint(
+                                        err,
+                                        "as root: modprobe -a nf_tables nft_chain_nat nft_redir nft_log nfnetlink_log; "
+                                        "'stockade doctor' says if that was enough");
+                        }
                         if (error == -EINVAL && s.op == OP_BIND && (s.flags & STEP_OWNED)) {
                                 (void)err_set(err, ERR_UNENFORCED,
                                               "the file system of '%s' cannot show files under other ids", s.text[0]);

@@ -50,7 +50,10 @@ struct cell_context {
         bool overlay; /* the plan has an OP_OVERLAY, of this directory: */
         dev_t overlay_dev;
         ino_t overlay_ino;
-        int stdio[3];      /* what the command gets; -EBADF: the terminal */
+        int stdio[3];     /* what the command gets; -EBADF: the terminal */
+        int authority[3]; /* OP_NETWORK with STEP_TRUST: contents of ca.pem, ca-bundle.pem and ca.jks (wire/gate.h) */
+        bool learn;       /* calls that name files are told to whoever reads from the other end of: */
+        int watcher;
         char *const *argv; /* of the guest, which passes it on: NULL-terminated */
         char *const *envp;
 
@@ -94,4 +97,5 @@ int tree_skeleton(const struct plan *p, int directory);
 int tree_step(struct cell_context *c, const struct plan_step *s);    /* PHASE_MOUNT */
 int enter_step(struct cell_context *c, const struct plan_step *s);   /* PHASE_ENTER */
 int confine_step(struct cell_context *c, const struct plan_step *s); /* PHASE_CONFINE */
+int listen_install(const struct cell_context *c);                    /* just before the plan's own filter */
 int cell_send(int socket, const struct report *r, const int *fds, size_t fd_count);

@@ -97,6 +97,12 @@ int confine_step(struct cell_context *c, const struct plan_step *s) {
         case OP_RLIMIT:
                 return step_rlimit(s);
         case OP_SECCOMP:
+                /* the plan's filter lets nobody make a listener, so ours comes first */
+                if (c->learn) {
+                        int r = listen_install(c);
+                        if (r < 0)
+                                return r;
+                }
                 return step_seccomp(s);
         default:
                 return -EINVAL;

@@ -14,6 +14,7 @@ struct host_probe {
 extern const struct host_probe host_kernel_probes[];
 extern const struct host_probe host_mount_probes[];
 extern const struct host_probe host_guard_probes[];
+extern const struct host_probe host_network_probes[];
 extern const struct host_probe host_cgroup_probes[];
 extern const struct host_probe host_driver_probes[];
 

@@ -19,8 +19,8 @@ static const struct {
         const char *group;
         const struct host_probe *probes;
 } groups[] = {
-        {"kernel", host_kernel_probes}, {"files", host_mount_probes},    {"confinement", host_guard_probes},
-        {"limits", host_cgroup_probes}, {"drivers", host_driver_probes},
+        {"kernel", host_kernel_probes},   {"files", host_mount_probes},   {"confinement", host_guard_probes},
+        {"network", host_network_probes}, {"limits", host_cgroup_probes}, {"drivers", host_driver_probes},
 };
 
 size_t host_probe(struct host_fact *facts, size_t room) {

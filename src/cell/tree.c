@@ -13,8 +13,9 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include "cell/cell.h"
 #include "cell/kernel.h"
+#include "cell/net.h"
+#include "cell/tree.h"
 
 #define INSIDE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
@@ -28,7 +29,7 @@ static const char *relative(const char *path) {
         return path[1] ? path + 1 : ".";
 }
 
-static int open_inside(const struct cell_context *c, const char *path) {
+int tree_inside(const struct cell_context *c, const char *path) {
         return kernel_openat2(c->root, relative(path), O_PATH | O_CLOEXEC | O_NOFOLLOW, 0, INSIDE);
 }
 
@@ -68,7 +69,7 @@ static int make_parents(const struct cell_context *c, const char *path, const ch
 
 /* A place to mount on: what is there, or a new empty directory or file. */
 static int mount_point(const struct cell_context *c, const char *path, bool directory) {
-        int fd = open_inside(c, path);
+        int fd = tree_inside(c, path);
         if (fd != -ENOENT)
                 return fd;
 
@@ -88,16 +89,15 @@ static int mount_point(const struct cell_context *c, const char *path, bool dire
         return kernel_openat2(parent, name, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0, INSIDE);
 }
 
-static int attach(const struct cell_context *c, int mount, const char *path, bool directory) {
+int tree_attach(const struct cell_context *c, int mount, const char *path, bool directory) {
         _cleanup_fd_ int point = mount_point(c, path, directory);
         if (point < 0)
                 return point;
         return kernel_move_mount(mount, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
-/* A tmpfs that is not attached yet, owned by the user inside or by nobody that is mapped. */
-static int make_tmpfs(const struct cell_context *c, uint64_t size, uint64_t inodes, uint64_t mode, bool owned,
-                      unsigned attributes) {
+int tree_tmpfs(const struct cell_context *c, uint64_t size, uint64_t inodes, uint64_t mode, bool owned,
+               unsigned attributes) {
         char text[32];
         _cleanup_fd_ int fs = kernel_fsopen("tmpfs");
         if (fs < 0)
@@ -200,7 +200,7 @@ static int step_bind(struct cell_context *c, const struct plan_step *s) {
         tree = clone_at(source, s->flags, owner);
         if (tree < 0)
                 return tree;
-        return attach(c, tree, s->text[1], S_ISDIR(st.st_mode));
+        return tree_attach(c, tree, s->text[1], S_ISDIR(st.st_mode));
 }
 
 /* A program (or a directory of them) that keeps its right to be executed in a tree that is noexec: bound onto itself,
@@ -222,7 +222,7 @@ static int step_program(struct cell_context *c, const struct plan_step *s) {
         tree = clone_host(c, path, 0, -EBADF);
         if (tree < 0)
                 return tree;
-        _cleanup_fd_ int point = open_inside(c, path);
+        _cleanup_fd_ int point = tree_inside(c, path);
         if (point < 0)
                 return point;
         return kernel_move_mount(tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
@@ -256,16 +256,16 @@ static int step_like_host(struct cell_context *c, const struct plan_step *s) {
         _cleanup_fd_ int tree = clone_host(c, s->text[0], s->flags, -EBADF);
         if (tree < 0)
                 return tree;
-        return attach(c, tree, s->text[0], S_ISDIR(st.st_mode));
+        return tree_attach(c, tree, s->text[0], S_ISDIR(st.st_mode));
 }
 
 static int step_tmpfs(struct cell_context *c, const struct plan_step *s) {
-        _cleanup_fd_ int mount = make_tmpfs(c, s->number[0], s->number[1], s->number[2], true,
+        _cleanup_fd_ int mount = tree_tmpfs(c, s->number[0], s->number[1], s->number[2], true,
                                             s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
         if (mount < 0)
                 return mount;
         int r = s->flags & STEP_WATCH ? watch(c, mount) : 0;
-        return r < 0 ? r : attach(c, mount, s->text[0], true);
+        return r < 0 ? r : tree_attach(c, mount, s->text[0], true);
 }
 
 /* Opens a directory that overlayfs can name: its options are paths. */
@@ -306,7 +306,7 @@ static int attach_stage(struct cell_context *c, int stage) {
 /* An overlay of a host directory with an upper layer on a sized tmpfs. Returns the mount, not attached. */
 static int make_overlay(struct cell_context *c, int source, int owner_ns, uint64_t size, uint64_t inodes,
                         unsigned attributes, bool top_is_upper) {
-        _cleanup_fd_ int stage = make_tmpfs(c, size, inodes, 0700, false, 0), lower = -EBADF, upper = -EBADF,
+        _cleanup_fd_ int stage = tree_tmpfs(c, size, inodes, 0700, false, 0), lower = -EBADF, upper = -EBADF,
                          work = -EBADF, below = -EBADF, top = -EBADF;
         if (stage < 0)
                 return stage;
@@ -386,13 +386,13 @@ static int step_overlay(struct cell_context *c, const struct plan_step *s) {
         c->marks = true;
         top = make_overlay(c, source, owner, s->number[0], s->number[1], s->flags & STEP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0,
                            true);
-        return top < 0 ? top : attach(c, top, s->text[1], true);
+        return top < 0 ? top : tree_attach(c, top, s->text[1], true);
 }
 
 /* The new root: attached over a directory of the host's tree that nothing reads, until OP_PIVOT. */
 static int step_root(struct cell_context *c, const struct plan_step *s) {
         if (c->overlay && s->op != OP_ROOT_OVERLAY) {
-                _cleanup_fd_ int anchor = make_tmpfs(c, 4096, 8, 0700, false, 0);
+                _cleanup_fd_ int anchor = tree_tmpfs(c, 4096, 8, 0700, false, 0);
                 int r = anchor < 0 ? anchor : drop_anchor(c, anchor);
                 if (r < 0)
                         return r;
@@ -400,7 +400,7 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
         if (s->op == OP_ROOT_TMPFS && c->skeleton)
                 c->root = clone_host(c, c->skeleton, STEP_WRITE, -EBADF);
         else if (s->op == OP_ROOT_TMPFS)
-                c->root = make_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
+                c->root = tree_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
         else if (s->op == OP_ROOT_BIND)
                 c->root = clone_host(c, s->text[0], 0, -EBADF);
         else {
@@ -426,7 +426,7 @@ static int step_proc(struct cell_context *c, const struct plan_step *s) {
         mount = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
         if (mount < 0)
                 return mount;
-        r = attach(c, mount, s->text[0], true);
+        r = tree_attach(c, mount, s->text[0], true);
         if (r < 0)
                 return r;
         c->proc = kernel_open_tree(mount, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -449,20 +449,20 @@ static int step_devpts(struct cell_context *c, const struct plan_step *s) {
         if (r < 0)
                 return r;
         _cleanup_fd_ int mount = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-        return mount < 0 ? mount : attach(c, mount, s->text[0], true);
+        return mount < 0 ? mount : tree_attach(c, mount, s->text[0], true);
 }
 
 /* An empty directory that nothing can be made in, not attached. One file system serves all of a sandbox. */
 static int empty_directory(struct cell_context *c) {
         if (c->empty < 0)
-                c->empty = make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+                c->empty = tree_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
         if (c->empty < 0)
                 return c->empty;
         int fd = kernel_open_tree(c->empty, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
         if (fd != -EINVAL)
                 return fd;
         /* before Linux 6.15 only what is attached can be cloned */
-        return make_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+        return tree_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
 }
 
 /* The null device to cover files with, not attached; likewise. */
@@ -478,7 +478,7 @@ static int null_device(struct cell_context *c) {
 /* Covers a file with the null device and a directory with an empty one. */
 static int step_mask(struct cell_context *c, const struct plan_step *s) {
         struct stat st;
-        _cleanup_fd_ int point = open_inside(c, s->text[0]), cover = -EBADF;
+        _cleanup_fd_ int point = tree_inside(c, s->text[0]), cover = -EBADF;
 
         if (point == -ENOENT && s->op == OP_HIDE) {
                 point = mount_point(c, s->text[0], true);
@@ -505,6 +505,8 @@ static int step_file(struct cell_context *c, const struct plan_step *s) {
         _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
         if (parent < 0)
                 return parent;
+        if ((s->flags & STEP_REPLACE) && unlinkat(parent, name, 0) < 0 && errno != ENOENT)
+                return (s->flags & STEP_OPTIONAL) ? 0 : -errno;
         _cleanup_fd_ int fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
                 return errno == EEXIST && (s->flags & STEP_OPTIONAL) ? 0 : -errno;
@@ -593,6 +595,7 @@ static int skeleton_step(struct cell_context *c, const struct plan_step *s) {
                 break;
         case OP_TMPFS:
         case OP_PROC:
+        case OP_NETWORK:
         case OP_DEVPTS:
                 break;
         default:
@@ -643,6 +646,8 @@ int tree_step(struct cell_context *c, const struct plan_step *s) {
                 return step_copy(c, s);
         case OP_LOOPBACK:
                 return step_loopback();
+        case OP_NETWORK:
+                return net_step(c, s);
         case OP_LIKE_HOST:
                 return step_like_host(c, s);
         case OP_BIND:

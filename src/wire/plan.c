@@ -25,6 +25,8 @@ static const struct op ops[] = {
         [OP_ENV] = {"env", "t", PHASE_OUTSIDE, 0, false, false},
         [OP_CWD] = {"cwd", "p", PHASE_OUTSIDE, 0, true, true},
         [OP_USER] = {"user", "nn", PHASE_OUTSIDE, 0, true, true},
+        [OP_REACH] = {"reach", "b", PHASE_OUTSIDE, 0, true, false},
+        [OP_SECRET] = {"secret", "t", PHASE_OUTSIDE, 0, false, false},
 
         [OP_HOSTNAME] = {"hostname", "t", PHASE_MOUNT, 0, true, true},
         [OP_ROOT_TMPFS] = {"root-tmpfs", "nn", PHASE_MOUNT, 0, true, false},
@@ -32,7 +34,7 @@ static const struct op ops[] = {
         [OP_ROOT_OVERLAY] = {"root-overlay", "pnn", PHASE_MOUNT, STEP_WATCH | STEP_EXACT, true, false},
         [OP_DIR] = {"dir", "pn", PHASE_MOUNT, STEP_OPTIONAL, false, false},
         [OP_LINK] = {"link", "pt", PHASE_MOUNT, STEP_OPTIONAL, false, false},
-        [OP_FILE] = {"file", "pb", PHASE_MOUNT, STEP_OPTIONAL, false, false},
+        [OP_FILE] = {"file", "pb", PHASE_MOUNT, STEP_OPTIONAL | STEP_REPLACE, false, false},
         [OP_COPY] = {"copy", "p", PHASE_MOUNT, 0, false, false},
         [OP_LIKE_HOST] = {"like-host", "p", PHASE_MOUNT, STEP_NOEXEC, false, false},
         [OP_BIND] = {"bind", "pp", PHASE_MOUNT,
@@ -42,6 +44,7 @@ static const struct op ops[] = {
                         false},
         [OP_PROC] = {"proc", "p", PHASE_MOUNT, 0, true, true},
         [OP_LOOPBACK] = {"loopback", "", PHASE_MOUNT, 0, true, false},
+        [OP_NETWORK] = {"network", "p", PHASE_MOUNT, STEP_TRUST, true, false},
         [OP_DEVPTS] = {"devpts", "p", PHASE_MOUNT, 0, true, true},
         [OP_PROGRAM] = {"program", "p", PHASE_MOUNT, 0, false, false},
         [OP_MASK] = {"mask", "p", PHASE_MOUNT, 0, false, false},
@@ -155,6 +158,8 @@ static int check_whole(const unsigned seen[OP_COUNT], struct err *err) {
         }
         if (seen[OP_ROOT_TMPFS] + seen[OP_ROOT_BIND] + seen[OP_ROOT_OVERLAY] != 1)
                 return err_set(err, ERR_CORRUPT, "the plan does not have exactly one root");
+        if (seen[OP_LOOPBACK] + seen[OP_NETWORK] > 1 || seen[OP_NETWORK] != seen[OP_REACH])
+                return err_set(err, ERR_CORRUPT, "the plan's network is not either closed or led through the gate");
         if (seen[OP_LANDLOCK] != seen[OP_LANDLOCK_END])
                 return err_set(err, ERR_CORRUPT, "the plan begins a Landlock ruleset that it does not end");
         return 0;
@@ -218,7 +223,8 @@ void plan_print_step(const struct plan_step *s, struct buf *out) {
                 const char *name;
         } flags[] = {{STEP_WRITE, "writable"},          {STEP_NOEXEC, "noexec"},       {STEP_DEVICE, "device"},
                      {STEP_OWNED, "owner is the user"}, {STEP_OPTIONAL, "if present"}, {STEP_WATCH, "watched"},
-                     {STEP_UNLINKED, "unless a link"},  {STEP_EXACT, "no links"}};
+                     {STEP_UNLINKED, "unless a link"},  {STEP_EXACT, "no links"},      {STEP_TRUST, "authority"},
+                     {STEP_REPLACE, "in place"}};
         unsigned text = 0, number = 0;
         char line[512];
 

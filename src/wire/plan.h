@@ -30,6 +30,8 @@ enum plan_op {
         OP_ENV,     /* NAME=value */
         OP_CWD,     /* path */
         OP_USER,    /* uid and gid inside */
+        OP_REACH,   /* rules of the gate (wire/rules.h): what can be reached over the network */
+        OP_SECRET,  /* name of a secret that the gate puts in */
 
         OP_HOSTNAME,
         OP_ROOT_TMPFS,   /* size, inodes */
@@ -44,7 +46,9 @@ enum plan_op {
         OP_TMPFS,        /* path, size, inodes, mode */
         OP_OVERLAY,      /* host directory, path inside, size, inodes: a copy-on-write view */
         OP_PROC,         /* path */
-        OP_LOOPBACK,     /* 127.0.0.1 and ::1 answer inside */
+        OP_LOOPBACK,     /* 127.0.0.1 and ::1 answer inside, and nothing else does */
+        OP_NETWORK,      /* path: every way out leads to sockets that are handed out; what the gate says appears below
+                            the path */
         OP_DEVPTS,       /* path */
         OP_PROGRAM,      /* path of a program or directory that keeps its right to be executed, links followed */
         OP_MASK,         /* path: nothing to see there, if it exists */
@@ -78,6 +82,8 @@ enum {
         STEP_WATCH = 1 << 5,    /* tmpfs, overlay: report when it is full */
         STEP_EXACT = 1 << 7,    /* bind, overlay: no symbolic link on the way to the host path */
         STEP_UNLINKED = 1 << 6, /* rule: only if the path is not a symbolic link */
+        STEP_REPLACE = 1 << 9,  /* file: in the place of one that a tree of others' has there */
+        STEP_TRUST = 1 << 8,    /* network: the gate opens TLS, so its authority is trusted inside */
 };
 
 struct plan_step {

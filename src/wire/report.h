@@ -15,6 +15,8 @@ enum report_kind {
         REPORT_TREE,            /* the tree is built; descriptors come along, see fds */
         REPORT_EXEC_FAILED,     /* error: the command could not be executed */
         REPORT_EXITED,          /* status: the command's wait status */
+        REPORT_NETWORK,         /* the sockets that everything leads to: GATE_TCP to GATE_DENIALS of wire/gate.h */
+        REPORT_LEARN,           /* to the watcher of --learn, never to the launcher: the listener of its filter */
 };
 
 struct report {
