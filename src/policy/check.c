@@ -192,6 +192,17 @@ static bool is_missing(const struct schema_row *row, const struct policy *p) {
                 return p->prefer.count > 0 && !policy_strings_has(&p->prefer, "native");
         case ENFORCE_EXEC:
                 return p->tools.exec_set && !policy_strings_has(&p->tools.exec, "/") && has_whole_tree(p);
+        case ENFORCE_SECRET:
+                for (size_t i = 0; i < p->secrets.count; i++) {
+                        bool used = false;
+
+                        for (size_t k = 0; k < p->network.allow_count; k++)
+                                used |= p->network.allow[k].secret &&
+                                        str_eq(p->network.allow[k].secret, p->secrets.items[i]);
+                        if (!used)
+                                return true;
+                }
+                return false;
         case ENFORCE_LATER:
         default:
                 return field_given(row, p);

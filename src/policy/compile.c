@@ -65,7 +65,7 @@ static const char *const masks[] = {"/proc/acpi",     "/proc/asound", "/proc/cmd
 
 static const char *const library_dirs[] = {"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"};
 
-static void add_etc(const struct policy *p, struct buf *b) {
+static void add_etc(const struct policy *p, const struct compile_options *o, struct buf *b) {
         _cleanup_buf_ struct buf passwd = {0}, group = {0};
         const char *name = p->user.name ? p->user.name : "agent", *home = compile_home(p);
         static const char hosts[] = "127.0.0.1 localhost stockade\n::1 localhost stockade\n";
@@ -84,16 +84,13 @@ static void add_etc(const struct policy *p, struct buf *b) {
                 const char *path, *data;
                 size_t size;
         } made[] = {
-                {"/etc/passwd", passwd.data, passwd.size},
-                {"/etc/group", group.data, group.size},
-                {"/etc/hosts", hosts, sizeof hosts - 1},
-                {"/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1},
-                {"/etc/machine-id", machine, sizeof machine - 1},
-                {"/etc/resolv.conf", "", 0},
-                {"/etc/hostname", "stockade\n", 9},
+                {"/etc/passwd", passwd.data, passwd.size},        {"/etc/group", group.data, group.size},
+                {"/etc/hosts", hosts, sizeof hosts - 1},          {"/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1},
+                {"/etc/machine-id", machine, sizeof machine - 1}, {"/etc/hostname", "stockade\n", 9},
         };
         for (size_t i = 0; i < ELEMENTSOF(made); i++)
                 plan_add(b, OP_FILE, 0, made[i].path, (const void *)made[i].data, made[i].size);
+        compile_network_files(p, o, b);
         plan_add(b, OP_LINK, 0, "/etc/mtab", "/proc/self/mounts");
         for (size_t i = 0; i < ELEMENTSOF(etc_binds); i++)
                 plan_add(b, OP_BIND, STEP_OPTIONAL | STEP_NOEXEC, etc_binds[i], etc_binds[i]);
@@ -224,7 +221,6 @@ static int add_tree(const struct policy *p, const struct compile_options *o, str
         const struct policy_place *whole = compile_whole_tree(p);
 
         plan_add(b, OP_HOSTNAME, 0, "stockade");
-        plan_add(b, OP_LOOPBACK, 0);
         if (o->root)
                 plan_add(b, OP_ROOT_OVERLAY, STEP_EXACT, o->root, ROOT_SIZE, ROOT_INODES);
         else if (whole)
@@ -232,7 +228,7 @@ static int add_tree(const struct policy *p, const struct compile_options *o, str
                          whole->inodes != POLICY_UNSET ? whole->inodes : PLACE_INODES);
         else {
                 plan_add(b, OP_ROOT_TMPFS, 0, ROOT_SIZE, ROOT_INODES);
-                add_etc(p, b);
+                add_etc(p, o, b);
                 add_read_paths(p, b);
                 for (size_t i = 0; i < ELEMENTSOF(host_links); i++)
                         plan_add(b, OP_LIKE_HOST,
@@ -242,6 +238,8 @@ static int add_tree(const struct policy *p, const struct compile_options *o, str
         if (o->root || whole) { /* a tree that is not ours gets its own /dev and /run on top */
                 plan_add(b, OP_TMPFS, STEP_NOEXEC, "/dev", ROOT_SIZE, (uint64_t)64 + p->devices.count, (uint64_t)0755);
                 plan_add(b, OP_TMPFS, 0, "/run", ROOT_SIZE, (uint64_t)64, (uint64_t)0755);
+                if (compile_networked(p, o))
+                        compile_network_files(p, o, b);
         }
         add_dev(p, b);
         int r = add_mounts(p, o, b, err);
@@ -253,6 +251,7 @@ static int add_tree(const struct policy *p, const struct compile_options *o, str
         add_hidden(p, o, b);
         /* last, so that nothing can cover it */
         plan_add(b, OP_BIND, 0, o->guest, "/run/stockade/guest");
+        compile_network(p, o, b);
         return 0;
 }
 
@@ -273,7 +272,7 @@ static void add_env(struct buf *b, const char *name, const char *value) {
 }
 
 /* Defaults first: a later setting of the same name wins. */
-static void add_environment(const struct policy *p, struct buf *b) {
+static void add_environment(const struct policy *p, const struct compile_options *o, struct buf *b) {
         const char *user = p->user.name ? p->user.name : "agent";
 
         add_env(b, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
@@ -283,6 +282,7 @@ static void add_environment(const struct policy *p, struct buf *b) {
         add_env(b, "SHELL", "/bin/bash");
         add_env(b, "LANG", "C.UTF-8");
         add_env(b, "STOCKADE", p->name ? p->name : "1");
+        compile_network_environment(p, o, b);
         for (size_t i = 0; i < p->env_count; i++)
                 add_env(b, p->env[i].name, p->env[i].value);
 }
@@ -299,7 +299,7 @@ static bool visible(const struct policy *p, const struct compile_options *o, con
         return o->workspace && compile_below(path, o->workspace);
 }
 
-static void add_outside(const struct policy *p, const struct compile_options *o, struct buf *b) {
+static int add_outside(const struct policy *p, const struct compile_options *o, struct buf *b, struct err *err) {
         uint64_t wall = p->time.run < p->time.lifetime ? p->time.run : p->time.lifetime;
 
         plan_add(b, OP_PROFILE, 0, p->name ? p->name : "unnamed");
@@ -311,19 +311,27 @@ static void add_outside(const struct policy *p, const struct compile_options *o,
         add_limit(b, "limits.output", p->limits.output);
         add_limit(b, "time.run", wall);
         add_limit(b, "budget.cpu", p->budget.cpu);
+        if (compile_networked(p, o)) {
+                add_limit(b, "limits.connections", p->limits.connections);
+                add_limit(b, "limits.lookups", p->limits.lookups);
+                add_limit(b, "limits.bandwidth", p->limits.bandwidth);
+                add_limit(b, "budget.egress", p->budget.egress);
+        }
         for (size_t i = 0; i < o->accepted_count; i++)
                 plan_add(b, OP_ACCEPT, 0, o->accepted[i]);
-        add_environment(p, b);
+        add_environment(p, o, b);
         plan_add(b, OP_CWD, 0, o->cwd && visible(p, o, o->cwd) ? o->cwd : compile_home(p));
         plan_add(b, OP_USER, 0, (uint64_t)COMPILE_UID, (uint64_t)COMPILE_GID);
+        return compile_reach(p, o, b, err);
 }
 
 int compile_plan(const struct policy *p, const uint8_t policy_hash[HASH_SIZE], const struct compile_options *o,
                  struct buf *ret, struct err *err) {
         ret->max = PLAN_MAX_SIZE;
         plan_begin(ret, policy_hash);
-        add_outside(p, o, ret);
-        int r = add_tree(p, o, ret, err);
+        int r = add_outside(p, o, ret, err);
+        if (r == 0)
+                r = add_tree(p, o, ret, err);
         if (r == 0)
                 r = compile_confine(p, o, ret, err);
         return r < 0 ? r : plan_end(ret, err);

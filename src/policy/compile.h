@@ -23,6 +23,7 @@ struct compile_options {
         size_t share_count;
         const char *const *accepted; /* keys that may stay unenforced */
         size_t accepted_count;
+        bool gate; /* lead the network through the gate even if nothing can be reached: for learning */
 };
 
 /* The user inside. */

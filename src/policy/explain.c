@@ -146,7 +146,9 @@ static void explain_reach(struct buf *out, const struct policy_reach *r) {
                 buf_printf(out, "  It may reach %s", r->host);
         if (r->port_count == 0)
                 buf_str(out, " on ports 80 and 443");
-        for (size_t i = 0; i < r->port_count; i++)
+        else if (r->ports[0] == 0)
+                buf_str(out, " on any port");
+        for (size_t i = 0; i < r->port_count && r->ports[0] != 0; i++)
                 buf_printf(out, "%s%u", i > 0 ? ", " : r->port_count > 1 ? " on ports " : " on port ", r->ports[i]);
         if (r->private)
                 buf_str(out, ", also if it is a private address");

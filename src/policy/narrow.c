@@ -178,7 +178,7 @@ static bool ports_within(const struct policy_reach *wide, const struct policy_re
                 bool found = false;
 
                 for (size_t k = 0; k < n; k++)
-                        found |= a[k] == b[i];
+                        found |= a[k] == b[i] || a[k] == 0; /* 0 is any port */
                 if (!found)
                         return false;
         }

@@ -39,7 +39,7 @@ struct policy_reach {
         char *host;
         char *cidr;
         uint16_t ports[16];
-        size_t port_count; /* 0: the default, 80 and 443 */
+        size_t port_count; /* 0: the default, 80 and 443; a single port 0: any */
         bool private;      /* may resolve to a private address */
         bool inspect;      /* terminate TLS even without methods, paths or secret */
         struct policy_strings methods;
@@ -81,6 +81,7 @@ struct policy {
 
         struct {
                 uint64_t cpus, memory, processes, files, disk_read, disk_write, output;
+                uint64_t connections, lookups, bandwidth;
         } limits;
 
         struct {

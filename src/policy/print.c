@@ -89,7 +89,10 @@ static void yaml_value(struct buf *out, const struct schema_row *row, const void
                 break;
         case KIND_PORTS:
                 for (size_t i = 0; i < count; i++)
-                        buf_printf(out, "%s%u", i > 0 ? ", " : "[", ((const uint16_t *)field)[i]);
+                        if (((const uint16_t *)field)[i] == 0)
+                                buf_str(out, "[any");
+                        else
+                                buf_printf(out, "%s%u", i > 0 ? ", " : "[", ((const uint16_t *)field)[i]);
                 buf_str(out, "]");
                 break;
         case KIND_ENTRIES:
@@ -179,7 +182,10 @@ static void json_value(struct json *j, const struct schema_row *row, const void 
         case KIND_PORTS:
                 json_open(j, key, '[');
                 for (size_t i = 0; i < count; i++)
-                        json_u64(j, NULL, ((const uint16_t *)field)[i]);
+                        if (((const uint16_t *)field)[i] == 0)
+                                json_str(j, NULL, "any");
+                        else
+                                json_u64(j, NULL, ((const uint16_t *)field)[i]);
                 json_close(j, ']');
                 break;
         case KIND_ENTRIES:

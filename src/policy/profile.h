@@ -79,6 +79,9 @@ extern const size_t profile_builtin_count;
  * narrowed. *p is unchanged on failure. */
 int policy_set(struct policy *p, const char *key, const char *value, struct err *err);
 
+/* One more entry of network.allow, as --allow says it: "example.com", "*.example.com:8443", "203.0.113.0/24:5432". */
+int policy_allow(struct policy *p, const char *text, struct err *err);
+
 /* Rules that concern more than one key. */
 int policy_check(const struct policy *p, struct err *err);
 

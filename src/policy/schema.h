@@ -56,6 +56,7 @@ enum schema_enforce {
         ENFORCE_NOW,    /* by the native cell, or nothing to enforce */
         ENFORCE_LATER,  /* refused when asked for */
         ENFORCE_DRIVER, /* refused unless empty or `native` is among them */
+        ENFORCE_SECRET, /* refused unless a rule of network.allow names it: the gate puts it in */
         ENFORCE_EXEC,   /* refused over a copy-on-write '/', whose programs cannot be told apart by mounts */
 };
 
@@ -70,6 +71,7 @@ struct schema_row {
         enum text_unit unit;        /* KIND_NUMBER */
         uint64_t min, max;          /* KIND_NUMBER, inclusive */
         value_check check;          /* KIND_TEXT and KIND_STRINGS; NULL with choices */
+        value_settle settle;        /* KIND_TEXT: gives the one form in which it is kept; NULL: as it is */
         const char *const *choices; /* KIND_CHOICE, or the words that KIND_STRINGS may have; ends with NULL */
         enum schema_merge merge;
         enum schema_narrow narrow;

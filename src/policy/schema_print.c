@@ -87,7 +87,7 @@ void schema_describe(const struct schema_row *row, struct buf *out) {
                 describe_word(row, true, out);
                 break;
         case KIND_PORTS:
-                buf_str(out, "a list of ports");
+                buf_str(out, "a list of ports, or [any]");
                 break;
         case KIND_ENTRIES:
                 buf_str(out, row->element == SCOPE_PLACE ? "a list of paths or maps" : "a list of maps");
@@ -113,6 +113,8 @@ static const char *enforced_words(const struct schema_row *row) {
                 return "yes";
         case ENFORCE_DRIVER:
                 return "if empty or native is listed";
+        case ENFORCE_SECRET:
+                return "if a rule of network.allow names each";
         case ENFORCE_EXEC:
                 return "unless files.write has '/'";
         case ENFORCE_LATER:

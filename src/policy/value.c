@@ -2,12 +2,18 @@
 #include "policy/value.h"
 
 #include <arpa/inet.h>
+#include <idn2.h>
 
+#include "base/hostname.h"
 #include "base/text.h"
 
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"
 #define UPPER  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
+
+static void idn2_cleanup(uint8_t **p) {
+        idn2_free(*p);
+}
 
 /* Whether text is 1 to max bytes, begins with one of `first` and goes on with any of `rest`. */
 static bool made_of(const char *text, const char *first, const char *rest, size_t max) {
@@ -71,28 +77,48 @@ int value_check_tool(const char *text, struct err *err) {
                        text);
 }
 
-int value_check_host(const char *text, struct err *err) {
+/* The canonical form of base/hostname.h, with what people write translated: international names have an ASCII form. */
+static int settle_host(const char *text, char ret[HOSTNAME_SIZE + 2]) {
         const char *p = text;
-        size_t length = 0;
+        size_t n = 0;
+        _cleanup_(idn2_cleanup) uint8_t *ascii = NULL;
 
-        if (str_eq(text, "*"))
-                return 0;
-        if (str_starts(p, "*."))
-                p += 2;
-        if (strlen(p) > 253)
-                return err_set(err, ERR_INPUT, "a host name is at most 253 bytes");
-        for (const char *part = p;; part += length + 1) {
-                length = strcspn(part, ".");
-                if (length == 0 || length > 63 || strspn(part, LOWER DIGITS "_-") < length || part[0] == '-' ||
-                    part[length - 1] == '-')
-                        return err_set(err, ERR_INPUT,
-                                       "'%.80s' is not a host name in small letters, '*.' before one, or '*'", text);
-                if (part[length] != '\0')
-                        continue;
-                if (strspn(part, DIGITS) == length)
-                        return err_set(err, ERR_INPUT, "'%.80s' is an address: write it as cidr", text);
+        if (str_eq(text, "*")) {
+                memcpy(ret, "*", 2);
                 return 0;
         }
+        if (str_starts(p, "*.")) {
+                memcpy(ret, "*.", 2);
+                n = 2;
+                p += 2;
+        }
+        for (const char *c = p; *c && !ascii; c++)
+                if ((unsigned char)*c >= 0x80 &&
+                    idn2_lookup_u8((const uint8_t *)p, &ascii, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL) != IDN2_OK)
+                        return ERR_INPUT;
+        if (ascii)
+                p = (const char *)ascii;
+        return hostname_canonical(p, strlen(p), ret + n) < 0 ? ERR_INPUT : 0;
+}
+
+int value_check_host(const char *text, struct err *err) {
+        char settled[HOSTNAME_SIZE + 2];
+        const char *last = strrchr(text, '.');
+
+        if (settle_host(text, settled) == 0)
+                return 0;
+        last = last ? last + 1 : text;
+        if (text[0] && strspn(last, DIGITS) == strlen(last))
+                return err_set(err, ERR_INPUT, "'%.80s' is an address: write it as cidr", text);
+        if (strlen(text) > 253)
+                return err_set(err, ERR_INPUT, "a host name is at most 253 bytes");
+        return err_set(err, ERR_INPUT, "'%.80s' is not a host name, '*.' before one, or '*'", text);
+}
+
+char *value_settle_host(const char *text) {
+        char settled[HOSTNAME_SIZE + 2];
+
+        return settle_host(text, settled) == 0 ? strdup(settled) : NULL;
 }
 
 static int parse_cidr(const char *text, uint8_t address[16], unsigned *ret_family, unsigned *ret_bits) {
@@ -127,6 +153,9 @@ int value_check_cidr(const char *text, struct err *err) {
         if (parse_cidr(text, address, &family, &bits) < 0)
                 return err_set(err, ERR_INPUT,
                                "'%.80s' is not an address block such as 10.0.0.0/8 or \"2001:db8::/32\"", text);
+        static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+        if (family == AF_INET6 && bits >= 96 && memcmp(address, mapped, sizeof mapped) == 0)
+                return err_set(err, ERR_INPUT, "'%.80s' stands for IPv4 addresses: write them as such", text);
         for (unsigned i = bits; i < (family == AF_INET ? 32U : 128U); i++)
                 if (bit(address, i))
                         return err_set(err, ERR_INPUT, "'%.80s' has bits set after its first %u", text, bits);
@@ -147,10 +176,19 @@ int value_check_url(const char *text, struct err *err) {
                                text);
         if (star && star[1] != '\0')
                 return err_set(err, ERR_INPUT, "'%.80s': a '*' can only be the last character of an HTTP path", text);
-        if (strpbrk(text, " ?#\\%") || strstr(text, "//") || strstr(text, "/./") || strstr(text, "/../") ||
-            (strlen(text) >= 3 && str_eq(text + strlen(text) - 3, "/..")))
-                return err_set(err, ERR_INPUT,
-                               "'%.80s' is not a plain HTTP path: no '//', '..', '?', '#', '%%' or spaces", text);
+        bool plain = !strpbrk(text, " ?#\\%") && !strstr(text, "//");
+        for (const char *part = text + 1; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
+                size_t n = strcspn(part, "/");
+
+                plain = plain && !str_starts(part, "..") && !(n == 1 && part[0] == '.');
+        }
+        for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+                plain = plain && *c > 0x20 && *c < 0x7f;
+        if (!plain)
+                return err_set(
+                        err, ERR_INPUT,
+                        "'%.80s' is not a plain HTTP path: ASCII, no '//', '/.', '/..', '?', '#', '%%' or spaces",
+                        text);
         return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/err.h"
 
 typedef int (*value_check)(const char *text, struct err *err);
+typedef char *(*value_settle)(const char *text); /* of a text that passed its check; the caller's, NULL: no memory */
 
 int value_check_name(const char *text, struct err *err);     /* a profile's name */
 int value_check_extends(const char *text, struct err *err);  /* a name or a path */
@@ -16,6 +17,7 @@ int value_check_image(const char *text, struct err *err);    /* an image's name 
 int value_check_variable(const char *text, struct err *err); /* an environment variable's or a secret's name */
 int value_check_tool(const char *text, struct err *err);     /* a brokered tool's name */
 int value_check_host(const char *text, struct err *err);     /* a host name, "*.name" or "*" */
+char *value_settle_host(const char *text);                   /* small letters, the xn-- form, no dot at the end */
 int value_check_cidr(const char *text, struct err *err);     /* an address block without stray host bits */
 int value_check_method(const char *text, struct err *err);   /* an HTTP method */
 int value_check_url(const char *text, struct err *err);      /* an HTTP path; '*' only at its end */
