@@ -10,6 +10,7 @@ enum {
 
 int cmd_profile(int argc, char **argv);
 int cmd_compile(int argc, char **argv);
+int cmd_learn(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_setup(int argc, char **argv);

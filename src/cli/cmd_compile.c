@@ -15,6 +15,8 @@ struct request {
         const char *profile;
         const char *sets[LIST_MAX];
         size_t set_count;
+        const char *allows[LIST_MAX];
+        size_t allow_count;
         struct compile_share shares[LIST_MAX];
         const char *accepted[LIST_MAX];
         struct compile_options options;
@@ -28,6 +30,10 @@ static int read_request(int argc, char **argv, struct request *q, struct err *er
 
                 if (str_eq(word, "--rootless")) {
                         o->rootless = true;
+                        continue;
+                }
+                if (str_eq(word, "--gate")) {
+                        o->gate = true;
                         continue;
                 }
                 if (!value)
@@ -45,6 +51,8 @@ static int read_request(int argc, char **argv, struct request *q, struct err *er
                         o->cwd = value;
                 else if (str_eq(word, "--set") && q->set_count < LIST_MAX)
                         q->sets[q->set_count++] = value;
+                else if (str_eq(word, "--allow") && q->allow_count < LIST_MAX)
+                        q->allows[q->allow_count++] = value;
                 else if (str_eq(word, "--accept-missing") && o->accepted_count < LIST_MAX)
                         q->accepted[o->accepted_count++] = value;
                 else if ((str_eq(word, "--ro") || str_eq(word, "--rw")) && i + 1 < argc && o->share_count < LIST_MAX)
@@ -85,6 +93,11 @@ static int lay_options(const struct request *q, struct policy *p, struct err *er
                         return err_set(err, ERR_INPUT, "--set '%s' is not KEY=VALUE", key);
                 *equals = '\0';
                 int r = policy_set(p, key, equals + 1, err);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < q->allow_count; i++) {
+                int r = policy_allow(p, q->allows[i], err);
                 if (r < 0)
                         return r;
         }

@@ -61,6 +61,10 @@ static void settle(struct run *r, struct err *err) {
                 err_print(err);
         }
         record_tell(r);
+        if (learn_finish(r, err) < 0) {
+                err_print(err);
+                r->outcome.status = EXIT_FAILED;
+        }
         if (r->limits.overlay && changes_settle(r, err) < 0) {
                 err_print(err);
                 r->outcome.status = EXIT_FAILED;
@@ -92,7 +96,11 @@ static void refuse(struct run *r, struct err *err) {
 
 int cmd_run(int argc, char **argv) {
         static struct run r = {.cgroup = CGROUP_INIT,
-                               .cell = {.user_ns = -EBADF, .stdio = {-EBADF, -EBADF, -EBADF}, .report = -EBADF},
+                               .cell = {.user_ns = -EBADF,
+                                        .stdio = {-EBADF, -EBADF, -EBADF},
+                                        .report = -EBADF,
+                                        .authority = {-EBADF, -EBADF, -EBADF}},
+                               .network = NETWORK_INIT,
                                .pidfd = -EBADF,
                                .skeleton_lock = -EBADF,
                                .report = -EBADF,

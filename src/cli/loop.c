@@ -23,6 +23,8 @@ struct loop {
         bool tree_seen; /* the tree's descriptors came */
         bool exit_seen; /* the guest said how the command ended */
         struct report failure;
+        bool no_gate; /* what the gate was to do cannot be done */
+        struct err gate_error;
 };
 
 static uint64_t now_us(void) {
@@ -137,6 +139,12 @@ static void take_reports(struct loop *l) {
                                 count = 0;
                         }
                         break;
+                case REPORT_NETWORK:
+                        if (!l->exit_seen) {
+                                network_give(r, fds, count);
+                                count = 0;
+                        }
+                        break;
                 case REPORT_EXEC_FAILED:
                         r->outcome.exec_error = m.error < 0 && m.error > -4096 ? m.error : -EIO;
                         break;
@@ -188,6 +196,8 @@ static void sample(struct loop *l, uint64_t now) {
                 if (fstatfs(r->watched[i], &s) == 0 && s.f_blocks > 0 && (s.f_bavail == 0 || s.f_ffree == 0))
                         r->outcome.place_full[i] = true;
         }
+        if (r->options.live && !l->dead)
+                network_reload(r);
         l->sample_step_us = MIN(l->sample_step_us * 2, (uint64_t)1000000);
         l->sample_us = now + l->sample_step_us;
         if (r->limits.cpu_time != UINT64_MAX && cgroup_cpu_usage(&r->cgroup, &used) == 0) {
@@ -218,14 +228,16 @@ static bool finished(const struct loop *l) {
 
 static void one_turn(struct loop *l) {
         struct run *r = l->run;
-        struct pollfd p[8];
+        struct pollfd p[10];
         size_t n = 0, first[3], took[3];
 
         p[n++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
         p[n++] = (struct pollfd){.fd = l->dead ? -1 : r->pidfd, .events = POLLIN};
-        /* without a terminal nothing in a report is urgent: it is read with the samples and at the end */
-        p[n++] = (struct pollfd){.fd = r->cell.tty && r->master < 0 ? r->report : -1, .events = POLLIN};
+        /* without a terminal or a network nothing in a report is urgent: it is read with the samples and at the end */
+        bool urgent = (r->cell.tty && r->master < 0) || (r->network.control >= 0 && !r->network.given);
+        p[n++] = (struct pollfd){.fd = urgent ? r->report : -1, .events = POLLIN};
         p[n++] = (struct pollfd){.fd = r->audit, .events = POLLIN};
+        p[n++] = (struct pollfd){.fd = r->network.control, .events = POLLIN};
         for (size_t i = 0; i < 3; i++) {
                 first[i] = n;
                 n += took[i] = l->dead && i == 0 ? 0 : flow_poll(&l->flows[i], p + n);
@@ -240,6 +252,11 @@ static void one_turn(struct loop *l) {
                 take_reports(l);
         if (p[3].revents)
                 audit_read(r->audit, r->pid, &r->outcome);
+        if (p[4].revents && !l->no_gate && network_read(r, &l->gate_error) < 0) {
+                l->no_gate = true;
+                if (!l->dead)
+                        kill_all(l, REASON_FAILED);
+        }
         for (size_t i = 0; i < 3; i++) {
                 uint64_t left = r->limits.output - MIN(r->outcome.output_bytes, r->limits.output);
 
@@ -307,10 +324,15 @@ int loop_run(struct run *r, struct err *err) {
                 ;
         r->pid = 0;
         r->outcome.wall_us = now_us() - l.start_us;
+        network_finish(r);
         if (r->audit >= 0)
                 audit_read(r->audit, r->pid, &r->outcome);
         relay_terminal_restore(r);
         if (l.failed)
                 return cell_explain(&r->plan, &l.failure, err);
+        if (l.no_gate) {
+                *err = l.gate_error;
+                return err->code;
+        }
         return 0;
 }

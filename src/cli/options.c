@@ -22,9 +22,13 @@ enum option {
         OPT_ROOT,
         OPT_SET,       /* --set key=value */
         OPT_SHORTHAND, /* an option that stands for one key */
+        OPT_ALLOW,
+        OPT_SECRET,
+        OPT_LIVE,
         OPT_TTY,
         OPT_NO_TTY,
         OPT_ACCEPT,
+        OPT_LEARN,
         OPT_RECORD,
         OPT_JSON,
         OPT_PLAN,
@@ -39,6 +43,7 @@ static const struct row {
         enum option option;
         const char *key; /* OPT_SHORTHAND: the profile key */
         const char *help;
+        const char *optional; /* a value that may be left out: --name=VALUE, or --name alone */
 } rows[] = {
         {"profile", 'p', "P", OPT_PROFILE, NULL, "profile by name or path (default: low)"},
         {"ro", 0, "PATH[:DEST]", OPT_RO, NULL, "show a host path inside, read-only"},
@@ -51,6 +56,9 @@ static const struct row {
         {"env", 'e', "K=V", OPT_ENV, NULL, "set a variable inside; K alone takes the caller's value"},
         {"cwd", 0, "DIR", OPT_CWD, NULL, "working directory inside"},
         {"root", 0, "DIR", OPT_ROOT, NULL, "use DIR as the root instead of the host's /usr"},
+        {"allow", 'a', "HOST[:PORT]", OPT_ALLOW, NULL, "let it reach HOST (ports 80 and 443 if none is named)"},
+        {"secret", 0, "NAME[=@FILE]", OPT_SECRET, NULL, "a secret for the gate to put in: the variable, or a file"},
+        {"live", 0, NULL, OPT_LIVE, NULL, "apply changes to the profile's network.allow while it runs"},
         {"memory", 'm', "SIZE", OPT_SHORTHAND, "limits.memory", "memory limit, such as 512MiB"},
         {"cpus", 0, "N", OPT_SHORTHAND, "limits.cpus", "processors, such as 0.5"},
         {"processes", 0, "N", OPT_SHORTHAND, "limits.processes", "processes and threads"},
@@ -66,6 +74,7 @@ static const struct row {
         {"tty", 't', NULL, OPT_TTY, NULL, "give the command a terminal of its own"},
         {"no-tty", 0, NULL, OPT_NO_TTY, NULL, "do not, even if we have one"},
         {"accept-missing", 0, "KEY", OPT_ACCEPT, NULL, "run although this host cannot enforce KEY"},
+        {"learn", 0, NULL, OPT_LEARN, NULL, "note what is refused; write a profile that would allow it", "FILE"},
         {"record", 0, "FILE", OPT_RECORD, NULL, "write the record of the run to FILE as JSON"},
         {"json", 0, NULL, OPT_JSON, NULL, "print the record on standard error instead of sentences"},
         {"plan", 0, NULL, OPT_PLAN, NULL, "print the plan and run nothing"},
@@ -83,8 +92,12 @@ static void print_help(void) {
 
                 char letter[] = {'-', rows[i].letter, ',', ' ', '\0'};
 
-                (void)snprintf(left, sizeof left, "%s--%s%s%s", rows[i].letter ? letter : "    ", rows[i].name,
-                               rows[i].argument ? " " : "", rows[i].argument ? rows[i].argument : "");
+                const char *value = rows[i].argument ? rows[i].argument : rows[i].optional ? rows[i].optional : "";
+                (void)snprintf(left, sizeof left, "%s--%s%s%s%s", rows[i].letter ? letter : "    ", rows[i].name,
+                               rows[i].argument   ? " "
+                               : rows[i].optional ? "[="
+                                                  : "",
+                               value, rows[i].optional ? "]" : "");
                 (void)printf("  %-28s %s\n", left, rows[i].help);
         }
         (void)puts("\nExit status: the command's own; 124 timeout; 125 Stockade refused or failed; 126 and 127 as "
@@ -275,6 +288,13 @@ static int take(struct run_options *o, const struct row *row, const char *value,
                 return add(o->set, &o->set_count, value, "set", err);
         case OPT_SHORTHAND:
                 return add_set(o, row->key, value, err);
+        case OPT_ALLOW:
+                return add(o->allow, &o->allow_count, value, "allow", err);
+        case OPT_SECRET:
+                return add(o->secret, &o->secret_count, value, "secret", err);
+        case OPT_LIVE:
+                o->live = true;
+                return 0;
         case OPT_TTY:
                 o->tty = TTY_YES;
                 return 0;
@@ -283,6 +303,10 @@ static int take(struct run_options *o, const struct row *row, const char *value,
                 return 0;
         case OPT_ACCEPT:
                 return add(o->accept, &o->accept_count, value, "accept-missing", err);
+        case OPT_LEARN:
+                o->learn = true;
+                o->learn_file = value;
+                return 0;
         case OPT_RECORD:
                 o->record = value;
                 return 0;
@@ -353,7 +377,7 @@ int options_parse(int argc, char **argv, struct run_options *ret, struct err *er
                         r = err_hint(err, "'stockade run --help' lists them; put -- before the command");
                 } else if (row->argument && !value && i + 1 >= argc)
                         r = err_set(err, ERR_INPUT, "--%s needs %s", row->name, row->argument);
-                else if (!row->argument && value)
+                else if (!row->argument && !row->optional && value)
                         r = err_set(err, ERR_INPUT, "--%s takes no value", row->name);
                 else
                         r = take(&o, row, row->argument && !value ? argv[++i] : value, err);

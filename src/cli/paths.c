@@ -9,7 +9,7 @@
 
 /* Beside this program in a build folder, else where it was installed. */
 int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
-        static char self[PATH_MAX];
+        static char self[PATH_MAX], built[PATH_MAX + 8];
 
         if (self[0] == '\0') {
                 ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -19,8 +19,9 @@ int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
                 char *slash = strrchr(self, '/');
                 if (slash)
                         *slash = '\0';
+                (void)snprintf(built, sizeof built, "%s/../gate", self);
         }
-        const char *const places[] = {self, STOCKADE_LIBEXECDIR};
+        const char *const places[] = {self, built, STOCKADE_LIBEXECDIR};
         for (size_t i = 0; i < ELEMENTSOF(places); i++) {
                 int n = snprintf(ret, size, "%s/%s", places[i], name);
                 if (n > 0 && (size_t)n < size && access(ret, X_OK) == 0)

@@ -22,7 +22,7 @@
 
 /* The compiler's command line. Strings are borrowed or made by asprintf and live as long as the process. */
 struct arguments {
-        const char *items[8 + 5 * RUN_LIST_MAX];
+        const char *items[12 + 9 * RUN_LIST_MAX];
         size_t count;
         bool failed;
 };
@@ -48,8 +48,12 @@ static int make_arguments(const struct run_options *o, const char *guest, struct
         push_pair(a, "--guest", guest);
         if (geteuid() != 0)
                 push(a, "--rootless");
+        if (o->learn)
+                push(a, "--gate"); /* to see which names are wanted */
         for (size_t i = 0; i < o->set_count; i++)
                 push_pair(a, "--set", o->set[i]);
+        for (size_t i = 0; i < o->allow_count; i++)
+                push_pair(a, "--allow", o->allow[i]);
         for (size_t i = 0; i < o->share_count; i++) {
                 push(a, o->shares[i].writable ? "--rw" : "--ro");
                 push(a, o->shares[i].source);
@@ -145,6 +149,31 @@ static int unpack(struct run *r, const void *bytes, size_t size, bool fresh, str
         if (!plan || !wire_end(&w))
                 return err_set(err, ERR_CORRUPT, "malformed plan file");
         return plan_check(plan, plan_size, &r->plan, err);
+}
+
+/* Did anything that the latest plan was made from change since? */
+bool plan_cache_changed(const struct run *r) {
+        struct wire w = {.start = r->live_bytes ? r->live_bytes : r->plan_bytes,
+                         .size = r->live_bytes ? r->live_size : r->plan_size};
+
+        (void)wire_bytes(&w, 8);
+        for (uint32_t sources = wire_u32(&w); sources > 0 && wire_ok(&w); sources--) {
+                const char *path = wire_str(&w);
+                uint16_t absent = wire_u16(&w);
+                const uint8_t *hash = wire_bytes(&w, HASH_SIZE);
+
+                if (wire_ok(&w) && !source_unchanged(path, str_eq(path, r->options.profile), absent, hash))
+                        return true;
+        }
+        return false;
+}
+
+/* From now on changes are looked for since this plan. */
+void plan_cache_follow(struct run *r, struct run *latest) {
+        if (r->live_bytes)
+                (void)munmap(r->live_bytes, r->live_size);
+        r->live_bytes = TAKE_PTR(latest->plan_bytes);
+        r->live_size = latest->plan_size;
 }
 
 /* The plan goes into a sealed memfd: from here on nobody changes it, not even us. */

@@ -11,6 +11,7 @@ static const struct {
 } commands[] = {
         {"profile", cmd_profile, "profile list | show | check | explain | schema"},
         {"compile", cmd_compile, "compile … (for stockade run)"},
+        {"learn", cmd_learn, "learn … (for stockade run --learn)"},
 };
 
 static void usage(FILE *to) {

@@ -42,7 +42,7 @@ static void put_usage(struct json *j, const struct run_outcome *o) {
         json_close(j, '}');
 }
 
-static void put_denials(struct json *j, const struct run_outcome *o) {
+static void put_denials(struct json *j, const struct run_outcome *o, bool networked) {
         json_open(j, "limits_hit", '[');
         for (size_t i = 0; i < o->denial_count; i++)
                 if (str_starts(o->denials[i].rule, "limits.") || str_starts(o->denials[i].rule, "time.") ||
@@ -71,7 +71,7 @@ static void put_denials(struct json *j, const struct run_outcome *o) {
                             "noexec"
                           : "guest (the command itself); none for its children");
         json_str(j, "files", o->audit ? "landlock audit" : "none");
-        json_str(j, "network", "none: there is no network to be refused by");
+        json_str(j, "network", networked ? "gate" : "none: there is no network to be refused by");
         json_close(j, '}');
 }
 
@@ -89,6 +89,40 @@ static void put_outcome(struct json *j, const struct run_outcome *o) {
         json_bool(j, "output_cut", o->output_cut);
         if (o->error)
                 json_str(j, "error", o->error);
+}
+
+/* null: there was no network. Zeros: nothing passed, and the gate had not even begun. */
+static void put_network(struct json *j, const struct network *n) {
+        const struct {
+                const char *key;
+                uint64_t value;
+        } totals[] = {{"connections", n->totals.connections},
+                      {"refused", n->totals.refused},
+                      {"lookups", n->totals.lookups},
+                      {"lookups_refused", n->totals.lookups_refused},
+                      {"sent", n->totals.sent},
+                      {"received", n->totals.received}};
+
+        if (!n->rules) {
+                json_null(j, "network");
+                return;
+        }
+        json_open(j, "network", '{');
+        for (size_t i = 0; i < ELEMENTSOF(totals); i++)
+                json_u64(j, totals[i].key, totals[i].value);
+        json_u64(j, "gate_restarts", n->restarts);
+        json_open(j, "hosts", '[');
+        for (size_t i = 0; i < n->used_count; i++) {
+                json_open(j, NULL, '{');
+                json_str(j, "host", n->used[i].host);
+                json_u64(j, "port", n->used[i].port);
+                json_u64(j, "connections", n->used[i].count);
+                json_u64(j, "sent", n->used[i].sent);
+                json_u64(j, "received", n->used[i].received);
+                json_close(j, '}');
+        }
+        json_close(j, ']');
+        json_close(j, '}');
 }
 
 static void put_missing(struct json *j, const struct run *r) {
@@ -131,8 +165,10 @@ static void make(const struct run *r, struct buf *out) {
         put_time(&j, "end", r->outcome.end_ms);
         put_outcome(&j, &r->outcome);
         put_usage(&j, &r->outcome);
-        put_denials(&j, &r->outcome);
+        put_network(&j, &r->network);
+        put_denials(&j, &r->outcome, r->network.rules != NULL);
         put_missing(&j, r);
+        learn_record(r, &j);
         json_close(&j, '}');
         buf_str(out, "\n");
 }

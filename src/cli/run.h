@@ -10,6 +10,8 @@
 #include <time.h>
 
 #include "cell/cell.h"
+#include "cli/learn.h"
+#include "cli/network.h"
 
 #define RUN_LIST_MAX 64
 
@@ -40,6 +42,13 @@ struct run_options {
         size_t share_count;
         const char *env[RUN_LIST_MAX];
         size_t env_count;
+        const char *allow[RUN_LIST_MAX]; /* "host:port" */
+        size_t allow_count;
+        const char *secret[RUN_LIST_MAX]; /* "NAME" or "NAME=@FILE" */
+        size_t secret_count;
+        bool learn; /* --learn: note what is refused, write a profile that allows it */
+        const char *learn_file;
+        bool live; /* network.allow follows the profile while the command runs */
         const char *accept[RUN_LIST_MAX];
         size_t accept_count;
         char *workspace, *root, *cwd;
@@ -111,12 +120,16 @@ struct run {
         char plan_key[HASH_TEXT_SIZE]; /* of everything that the plan was compiled from but the policy */
         void *plan_bytes;              /* a sealed mapping that holds the plan */
         size_t plan_size;
+        void *live_bytes; /* --live: the plan of a profile that changed since, for its sources */
+        size_t live_size;
         char skeleton[512];
         int skeleton_lock;
         struct run_limits limits;
         char id[33];
         struct cgroup cgroup;
         struct cell_context cell;
+        struct network network;
+        struct learn *learn;
         pid_t pid;
         int pidfd;
         int report;
@@ -146,6 +159,8 @@ void options_free(struct run_options *o);
 
 /* plan_cache.c: finds or compiles the plan; fills r->plan and r->limits. */
 int plan_cache_get(struct run *r, struct err *err);
+bool plan_cache_changed(const struct run *r);              /* since the plan that r follows */
+void plan_cache_follow(struct run *r, struct run *latest); /* takes latest's plan for the next look */
 
 /* skeleton.c: a prepared root directory for this plan, if there can be one; speeds up, changes nothing else. */
 void skeleton_get(struct run *r);

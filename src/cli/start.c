@@ -205,7 +205,7 @@ static int make_cgroup(struct run *r, struct err *err) {
 static int make_environment(struct run *r, char ***ret, struct err *err) {
         struct plan_walk walk = {0};
         struct plan_step s;
-        size_t count = 0, room = 16 + RUN_LIST_MAX;
+        size_t count = 0, room = 16 + RUN_LIST_MAX + GATE_SECRETS_MAX;
         _cleanup_free_ char **env = NULL;
 
         while (plan_next(&r->plan, &walk, &s))
@@ -221,6 +221,13 @@ static int make_environment(struct run *r, char ***ret, struct err *err) {
         while (plan_next(&r->plan, &walk, &s))
                 if (s.op == OP_ENV)
                         env[count++] = (char *)(uintptr_t)s.text[0];
+        for (size_t i = 0; i < r->network.secret_count; i++) {
+                char *pair;
+
+                if (asprintf(&pair, "%s=%s", r->network.secrets[i].name, r->network.secrets[i].holder) < 0)
+                        return err_set(err, -ENOMEM, "could not make the environment");
+                env[count++] = pair;
+        }
         for (size_t i = 0; i < r->options.env_count; i++)
                 env[count++] = (char *)(uintptr_t)r->options.env[i];
         /* one setting per name: the last */
@@ -298,6 +305,8 @@ int start_run(struct run *r, struct err *err) {
         if (result == 0)
                 result = keeper_start(r, err); /* before anything that would be left behind */
         if (result == 0)
+                result = network_start(r, err); /* works while we do */
+        if (result == 0)
                 result = make_cgroup(r, err);
         if (result == 0)
                 result = prepare_namespaces(r, err);
@@ -307,6 +316,10 @@ int start_run(struct run *r, struct err *err) {
                 result = make_environment(r, &env, err);
         if (result == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 result = err_set(err, -errno, "could not make a socket pair");
+        if (result == 0)
+                result = learn_prepare(r, err);
+        if (result == 0)
+                result = network_settle(r, err);
         if (result < 0)
                 return result;
 
@@ -322,9 +335,12 @@ int start_run(struct run *r, struct err *err) {
         r->outcome.start_ms = (uint64_t)r->start.tv_sec * 1000 + (uint64_t)r->start.tv_nsec / 1000000;
         result = cell_start(&r->cell, &r->pid, &r->pidfd, err);
         fd_close(&r->cell.report);
+        learn_started(r);
         for (int i = 0; i < 3; i++)
                 if (r->cell.stdio[i] > 2) /* our copies of the sandbox's ends: their readers wait for the last to go */
                         fd_close(&r->cell.stdio[i]);
+        for (size_t i = 0; i < ELEMENTSOF(r->cell.authority); i++)
+                fd_close(&r->cell.authority[i]);
         fd_close(&r->cell.user_ns);
         for (size_t i = 0; i < r->cell.owner_count; i++)
                 fd_close(&r->cell.owners[i].user_ns);
@@ -339,6 +355,8 @@ void start_cleanup(struct run *r) {
         }
         while (waitpid(-1, NULL, WNOHANG) > 0)
                 ; /* helpers of namespaces */
+        network_end(r);
+        learn_end(r);
         relay_terminal_restore(r);
         relay_flags_restore(r);
         if (!keeper_done(r))

@@ -6,6 +6,7 @@ import pytest
 
 import harness
 from suite import Suite
+from world import Net, World
 
 PEOPLE = ["root", "rootless"]
 
@@ -68,6 +69,23 @@ def py(who):
 def place(who):
     """A folder on the host that belongs to this test's person."""
     return who.folder()
+
+
+@pytest.fixture(scope="session")
+def world(suite):
+    """Network namespaces with a host and an internet; see world.py."""
+    if not harness.IS_ROOT:
+        harness.missing("network namespaces of our own need root")
+    return World(suite)
+
+
+@pytest.fixture
+def net(world, who):
+    """net.run(…), net.sh(…), net.py(…): `stockade run` in that host, as this test's person."""
+    world.reset()
+    before = world.mountinfo()
+    yield Net(world, who)
+    assert harness.until(lambda: world.mountinfo() == before), "mounts are left behind"
 
 
 @pytest.fixture(autouse=True)

@@ -54,6 +54,8 @@ class Suite:
         siblings = [binary, binary.with_name("stockade-policy")]
         guest = binary.with_name("stockade-guest")
         siblings.append(guest if guest.exists() else binary.parents[1] / "guest/stockade-guest")
+        for name in ("stockade-gate", "stockade-gate-tls.so"):
+            siblings += [file for file in (binary.with_name(name), binary.parents[1] / "gate" / name) if file.exists()][:1]
         folder = self.folder / "bin"
         folder.mkdir()
         for file in siblings:

@@ -38,7 +38,7 @@ def test_run_manual_agrees(user):
     if not page.exists():
         harness.missing("no docs/man/stockade-run.1.scd yet")
     text = page.read_text().replace("\\-", "-").replace("\\_", "_")
-    rows = re.findall(r"^  (?:(-[a-z]), |    )(--[a-z-]+)(?: (\S+))?  ", harness.verb(user, "run", "--help").ok() + "  ",
+    rows = re.findall(r"^  (?:(-[a-z]), |    )(--[a-z-]+)(?:\[=\S+\]| (\S+))?  ", harness.verb(user, "run", "--help").ok() + "  ",
                       re.MULTILINE)
     assert len(rows) > 25
     for letter, option, argument in rows:
