@@ -21,6 +21,7 @@ struct wish {
         enum learn_kind kind;
         unsigned flags; /* LEARN_… */
         uint64_t count;
+        uint64_t asked;   /* WISH_ALLOW: only for its address */
         const char *path; /* or the host */
         const char *real; /* where it leads, or "" */
         const char *why;  /* against it, a clause; NULL: it goes in */

@@ -96,7 +96,7 @@ int wish_hosts(struct wishes *w, const struct learn_host *hosts, size_t count) {
                         wish->why = why;
                         wish->warn = inner;
                 }
-                wish->count += h->count;
+                *(h->port == 0 ? &wish->asked : &wish->count) += h->count;
                 add_port(wish, h->port);
                 if (h->reason == GATE_NO_METHOD || h->reason == GATE_NO_PATH)
                         (void)snprintf(wish->text, sizeof wish->text, "%.100s: %.31s %.160s", h->host, h->method,

@@ -47,7 +47,7 @@ void wish_tried(struct buf *out, const struct wish *w) {
         else
                 buf_str(out, verbs[w->kind]);
         buf_str(out, " ");
-        times(out, w->count);
+        times(out, w->count > 0 ? w->count : w->asked);
         if (w->real[0]) {
                 buf_str(out, ", leads to ");
                 wish_comment(out, w->real);

@@ -54,8 +54,8 @@ static void deal(struct ward *w) {
                 names_accept(w);
                 names_waiting(w);
                 tap_waiting(w);
-                flow_catch_up(w);
         }
+        flow_catch_up(w);
 }
 
 static void flush(struct ward *w, uint32_t token) {

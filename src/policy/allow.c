@@ -67,12 +67,11 @@ static int split(const char *text, struct parts *ret, struct err *err) {
 }
 
 static struct node *port_list(const char *ports) {
+        if (str_eq(ports, "*"))
+                return node_new(NODE_TEXT, "any", 3);
         _cleanup_node_ struct node *list = node_new(NODE_LIST, NULL, 0);
-
         if (!list)
                 return NULL;
-        if (str_eq(ports, "*"))
-                ports = "any";
         for (const char *word = ports;; word++) {
                 size_t length = strcspn(word, ",");
 

@@ -127,13 +127,13 @@ static int parse_ports(const struct parser *p, const struct schema_row *row, con
         uint16_t *ports = field_at(row, base);
         size_t count = 0;
 
-        if (list->kind != NODE_LIST || list->count == 0)
-                return wrong_kind(p, row, list);
-        if (list->count == 1 && list->items[0]->kind == NODE_TEXT && str_eq(list->items[0]->text, "any")) {
+        if (list->kind == NODE_TEXT && str_eq(list->text, "any")) {
                 ports[0] = 0;
                 *field_count(row, base) = 1;
                 return 0;
         }
+        if (list->kind != NODE_LIST || list->count == 0)
+                return wrong_kind(p, row, list);
         for (size_t i = 0; i < list->count; i++) {
                 const struct node *at = list->items[i];
                 uint64_t port = 0;
@@ -142,8 +142,7 @@ static int parse_ports(const struct parser *p, const struct schema_row *row, con
                         return too_many(p, row, at, count);
                 if (at->kind != NODE_TEXT || strspn(at->text, "0123456789") != strlen(at->text) ||
                     text_parse(at->text, TEXT_COUNT, &port, NULL) < 0 || port < 1 || port > 65535)
-                        return node_error(p->label, at, p->err, "%s: expected a port from 1 to 65535, or [any]",
-                                          row->key);
+                        return node_error(p->label, at, p->err, "%s: expected a port from 1 to 65535", row->key);
                 for (size_t k = 0; k < count; k++)
                         if (ports[k] == port)
                                 return node_error(p->label, at, p->err, "%s: %s is listed twice", row->key, at->text);

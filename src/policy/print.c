@@ -88,11 +88,12 @@ static void yaml_value(struct buf *out, const struct schema_row *row, const void
                 yaml_strings(out, field);
                 break;
         case KIND_PORTS:
+                if (count == 1 && *(const uint16_t *)field == 0) {
+                        buf_str(out, "any");
+                        break;
+                }
                 for (size_t i = 0; i < count; i++)
-                        if (((const uint16_t *)field)[i] == 0)
-                                buf_str(out, "[any");
-                        else
-                                buf_printf(out, "%s%u", i > 0 ? ", " : "[", ((const uint16_t *)field)[i]);
+                        buf_printf(out, "%s%u", i > 0 ? ", " : "[", ((const uint16_t *)field)[i]);
                 buf_str(out, "]");
                 break;
         case KIND_ENTRIES:
@@ -180,12 +181,13 @@ static void json_value(struct json *j, const struct schema_row *row, const void 
                 break;
         }
         case KIND_PORTS:
+                if (count == 1 && *(const uint16_t *)field == 0) {
+                        json_str(j, key, "any");
+                        break;
+                }
                 json_open(j, key, '[');
                 for (size_t i = 0; i < count; i++)
-                        if (((const uint16_t *)field)[i] == 0)
-                                json_str(j, NULL, "any");
-                        else
-                                json_u64(j, NULL, ((const uint16_t *)field)[i]);
+                        json_u64(j, NULL, ((const uint16_t *)field)[i]);
                 json_close(j, ']');
                 break;
         case KIND_ENTRIES:

@@ -73,7 +73,7 @@ const struct schema_row schema_rows[] = {
          .doc = "A block of addresses, instead of a host."},
         {"network.allow[].ports", IN_REACH(ports), .kind = KIND_PORTS, .merge = MERGE_REPLACE,
          .count = offsetof(struct policy_reach, port_count),
-         .doc = "TCP ports, at most 16, or [any]. Absent: 80 and 443."},
+         .doc = "TCP ports, at most 16, or any. Absent: 80 and 443."},
         {"network.allow[].private", IN_REACH(private), BOOL,
          .doc = "Whether the name may resolve to a private address."},
         {"network.allow[].inspect", IN_REACH(inspect), BOOL,

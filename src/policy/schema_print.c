@@ -87,7 +87,7 @@ void schema_describe(const struct schema_row *row, struct buf *out) {
                 describe_word(row, true, out);
                 break;
         case KIND_PORTS:
-                buf_str(out, "a list of ports, or [any]");
+                buf_str(out, "a list of ports, or any");
                 break;
         case KIND_ENTRIES:
                 buf_str(out, row->element == SCOPE_PLACE ? "a list of paths or maps" : "a list of maps");

@@ -103,7 +103,7 @@ static void errors_name_the_place(void) {
                  "x.yaml:3:39: network.allow[].paths: '/a/..b' is not a plain HTTP path: ASCII, no '//', '/.', '/..', "
                  "'?', '#', '%' or spaces"},
                 {P "network: {allow: [{host: a.b, ports: [0]}]}\n",
-                 "x.yaml:3:39: network.allow[].ports: expected a port from 1 to 65535, or [any]"},
+                 "x.yaml:3:39: network.allow[].ports: expected a port from 1 to 65535"},
                 {P "network: {allow: [{host: a.b, paths: [\"/*/x\"]}]}\n",
                  "x.yaml:3:39: network.allow[].paths: '/*/x': a '*' can only be the last character of an HTTP path"},
                 {P "network: {allow: [{cidr: 10.0.0.0/8, methods: [GET]}]}\n",
@@ -182,7 +182,7 @@ static const char full_text[] = P
         "    - {host: \"*.files.example.org\", inspect: true}\n"
         "    - {host: db.example.com, ports: [5432, 1], private: true}\n"
         "    - {host: api.example.com, methods: [GET], paths: [\"/repos/acme/*\"], secret: A_TOKEN}\n"
-        "    - {cidr: \"2001:db8::/32\", ports: [any]}\n"
+        "    - {cidr: \"2001:db8::/32\", ports: any}\n"
         "tools: {exec: [/usr/bin/python3, /usr/bin/git], call: [search_docs], ask: [git_push]}\n"
         "limits: {cpus: 1.25, memory: 1GiB, processes: 128, files: 1024, disk_read: 50MiB/s, disk_write: 1MB/s,\n"
         "         output: 0, connections: 64, lookups: 10, bandwidth: 1MiB/s}\n"
