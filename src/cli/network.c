@@ -161,8 +161,9 @@ int network_start(struct run *r, struct err *err) {
         n->generation = 1;
         n->learn = r->options.learn;
         /* which name has which address outlives a gate */
-        n->fds[GATE_MEMORY] = memfd_create("names", MFD_CLOEXEC);
-        if (n->fds[GATE_MEMORY] < 0 || ftruncate(n->fds[GATE_MEMORY], WARD_MEMORY) < 0)
+        n->fds[GATE_MEMORY] = memfd_create("names", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (n->fds[GATE_MEMORY] < 0 || ftruncate(n->fds[GATE_MEMORY], WARD_MEMORY) < 0 ||
+            fcntl(n->fds[GATE_MEMORY], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return err_set(err, -errno, "could not make a memory file for names");
         result = spawn(r, err);
         return result < 0 ? result : tell(n, err);

@@ -1,0 +1,78 @@
+"""--live: what the profile says about the network applies while the command runs."""
+import json
+import threading
+import time
+
+PROFILE = "profile: 1\nname: live\nextends: medium\nnetwork: {{allow: [{}]}}\n"
+
+# Asks for both hosts again and again, and keeps one connection to the first open all the time.
+WATCH = """
+kept = None
+end = time.monotonic() + 12
+while time.monotonic() < end:
+    line = []
+    for host in ("example.test", "www.example.test"):
+        line.append(b"hello" in ask((host, 8080), get("/", host + ":8080", "Connection: close\\r\\n"), 2))
+    try:
+        kept = kept or socket.create_connection(("example.test", 8080), 2)
+        kept.sendall(get("/", "example.test:8080"))
+        kept.settimeout(2)
+        line.append(bool(kept.recv(65536)))
+    except OSError:
+        line.append(False)
+    if not line[-1] and kept:
+        kept.close()
+        kept = None
+    print(json.dumps(line), flush=True)
+    time.sleep(0.1)
+"""
+
+
+def lines(process):
+    """What the command says, as it says it."""
+    seen = []
+
+    def read():
+        for line in process.stdout:
+            seen.append(json.loads(line))
+
+    threading.Thread(target=read, daemon=True).start()
+    return seen
+
+
+def wait_for(seen, wanted, seconds=6):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if seen and seen[-1] == wanted:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"not {wanted} within {seconds} s: {seen[-5:]}")
+
+
+def test_rules_follow_the_profile(net):
+    path = net.who.folder("profile") / "live.yaml"
+    first, second = "{host: example.test, ports: [8080]}", "{host: www.example.test, ports: [8080]}"
+
+    def say(*rules):
+        path.write_text(PROFILE.format(", ".join(rules)))
+        path.chmod(0o644)
+
+    say(first)
+    process = net.start("--live", "--profile", str(path), *net.inside(WATCH))
+    try:
+        seen = lines(process)
+        wait_for(seen, [True, False, True])
+        say(first, second)
+        wait_for(seen, [True, True, True])
+        before = len([line for line in seen if not line[2]])
+        say(second)
+        wait_for(seen, [False, True, False])
+        assert before == 0, "the connection that stayed allowed was dropped"
+        path.write_text("profile: 1\nname: live\nextends: medium\nnetwork: {alow: []}\n")
+        time.sleep(2.5)
+        assert seen[-1] == [False, True, False], "a profile that is wrong changed the rules"
+        say()
+        wait_for(seen, [False, False, False])
+    finally:
+        process.kill()
+        process.wait()
