@@ -1,6 +1,7 @@
 """The gate by itself: real sockets in real namespaces, the real program, no launcher. Needs root."""
 import contextlib
 import os
+import random
 import socket
 import ssl
 import struct
@@ -711,3 +712,84 @@ def test_root_is_refused():
                            preexec_fn=lambda: os.dup2(b.fileno(), 3))
         assert r.returncode == 1 and "--uid" in r.stderr
         assert ward.parse(a.recv(1 << 16))["kind"] == ward.FAILED
+
+
+def test_storm(world):
+    """Clients of every bad kind at once; afterwards the gate is as before, and others never noticed."""
+    rules = [rule("a.test", ports=(80, 443, 7000, 2500)), rule("b.test", ports=(80,), paths=("/ok*",)), rule("none.test"),
+             rule("inner.test")]
+    with Gate(world, rules) as g:
+        addresses = {n: g.address(n) for n in ("a.test", "b.test", "none.test", "inner.test")}
+        good = hello("a.test")
+        heads = [b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 90000\r\n\r\n",
+                 b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", b"CONNECT a.test:7000 HTTP/1.1\r\nHost: a.test:7000\r\n\r\n\0x",
+                 b"\x05\x01\x00", b"\x05\x01\x00\x05\x01\x00\x03\x06a.test\x1b\x58\0data", good, good[:100], b"\0raw bytes",
+                 b"G", b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", os.urandom(3000), b"\x16\x03\x01\x00\x05hello", b"A" * 70000]
+        ports = (80, 443, 7000, 2500, 22, ward.PROXY_PORT)
+        chance = random.Random(7)
+        plan = [(chance.choice(list(addresses.values()) + ["203.0.113.10", "::1", world.SERVER_V6]), chance.choice(ports),
+                 chance.choice(heads), chance.randrange(5)) for _ in range(700)]
+
+        def one(address, port, data, how):
+            if port == ward.PROXY_PORT:
+                address = ward.OWN_V4
+            s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+            s.settimeout(0.2)
+            with s, contextlib.suppress(OSError):
+                s.connect((address, port))
+                s.sendall(data[:len(data) // 2] if how == 0 else data)
+                if how == 1:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                elif how == 2:
+                    s.shutdown(socket.SHUT_WR)
+                    s.recv(65536)
+                elif how == 3:
+                    s.recv(10)
+
+        def worker(part):
+            ward.in_namespace(world.inside, lambda: [one(*p) for p in part])
+
+        threads = [threading.Thread(target=worker, args=(plan[i::16],)) for i in range(16)]
+        for t in threads:
+            t.start()
+        for i in range(10):
+            with g.dial("a.test", 7000) as s:
+                s.sendall(b"\0x")
+                assert s.recv(10) == b"\0x"
+            g.rules(*(rules if i % 2 else rules[:3]))
+        for t in threads:
+            t.join()
+        deadline = time.monotonic() + 15
+        while g.flush()["active"] > 0 and time.monotonic() < deadline:
+            time.sleep(0.2)
+            g.waiting.clear()
+        assert g.flush()["active"] == 0
+        with g.dial("a.test", 7000) as s:
+            s.sendall(b"\0x")
+            assert s.recv(10) == b"\0x"
+
+
+def test_a_launcher_that_does_not_listen(world):
+    """Reports that cannot be delivered are kept back or dropped; the network goes on."""
+    with Gate(world, [rule("a.test", ports=(7000,))]) as g:
+        for i in range(900):
+            g.ask(dns_query(f"n{i}.evil.test"))
+        with g.dial("a.test", 7000) as s:
+            s.sendall(b"\0x")
+            assert s.recv(10) == b"\0x"
+        assert g.flush()["lookups_refused"] == 900
+
+
+def test_few_descriptors(world):
+    """With a low limit of open files the gate refuses what is too much, and comes back."""
+    with Gate(world, [rule("a.test", ports=(7000,))], descriptors=300) as g:
+        held = [g.dial("a.test", 7000) for _ in range(120)]
+        time.sleep(0.2)
+        assert g.flush()["active"] == 86
+        assert "connections" in [r[0] for r in reasons(g)]
+        for s in held:
+            s.close()
+        time.sleep(0.3)
+        with g.dial("a.test", 7000) as s:
+            s.sendall(b"\0x")
+            assert s.recv(10) == b"\0x"

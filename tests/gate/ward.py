@@ -12,6 +12,7 @@ import ctypes
 import ipaddress
 import os
 import pathlib
+import resource
 import select
 import shutil
 import signal
@@ -339,16 +340,23 @@ class Client(socket.socket):
 class Gate:
     """One running gate with one ward (number 0) that has all its sockets."""
 
-    def __init__(self, world, rules=(), flags=0, limits=(NO_LIMIT,) * 4, tls=False, sockets=True, environment=None):
+    def __init__(self, world, rules=(), flags=0, limits=(NO_LIMIT,) * 4, tls=False, sockets=True, environment=None,
+                 descriptors=None):
         self.world, self.waiting = world, []
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for s in (self.control, theirs):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         command = ["ip", "netns", "exec", world.middle, gate_program(), "--uid", "1610612736", "--gid", "1610612736"]
+
+        def prepare():
+            os.dup2(theirs.fileno(), 3)
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
         held = os.open("/dev/null", os.O_RDONLY)  # so that no descriptor of the start is number 3
         self.process = subprocess.Popen(command + (["--tls"] if tls else []), env={**SANITIZER, **(environment or {})},
                                         stdin=subprocess.DEVNULL, close_fds=False,
-                                        preexec_fn=lambda: os.dup2(theirs.fileno(), 3))
+                                        preexec_fn=prepare)
         os.close(held)
         theirs.close()
         self.expect(READY)
