@@ -503,7 +503,7 @@ int cmd_learn(int argc, char **argv) {
         policy_free(&l.after);
         buf_free(&l.whole);
         buf_free(&l.command);
-        free(l.wishes.items);
+        wish_free(&l.wishes);
         if (r < 0) {
                 err_print(&err);
                 return EXIT_FAILED;

@@ -28,6 +28,7 @@ struct wish {
         bool warn;        /* the clause is a warning: it would expose something */
         bool dropped;     /* said by another wish */
         size_t merged;    /* a folder that stands for so many wishes */
+        char *folder;     /* its path then */
         struct wish *into;
         uint16_t ports[16];
         size_t port_count;
@@ -46,6 +47,7 @@ bool wish_broad(const char *path, const char *home);
 bool wish_below(const char *path, const char *parent);
 bool wish_plain(const char *path);                          /* whether a profile can name it at all */
 struct wish *wish_add(struct wishes *w, enum wish_key key); /* NULL: no memory */
+void wish_free(struct wishes *w);
 
 /* Many files of one folder become the folder, folders of one folder too, as long as it is neither broad nor sensitive
  * and nothing below it was held back. */

@@ -203,10 +203,13 @@ static void take_denial(struct run *r, const struct gate_event *e) {
 
         if (e->method[0])
                 (void)snprintf(d.what, sizeof d.what, "%.24s %.100s%.60s", e->method, e->host, e->path);
+        else if (!e->host[0]) /* refused before it had said where to */
+                (void)snprintf(d.what, sizeof d.what, "connect");
         else if (e->port)
                 (void)snprintf(d.what, sizeof d.what, "connect %.160s:%u", e->host, e->port);
         else
                 (void)snprintf(d.what, sizeof d.what, "look up %.160s", e->host);
+        (void)snprintf(d.reason, sizeof d.reason, "%s", gate_reason_name(e->reason));
         (void)snprintf(d.rule, sizeof d.rule, "%s", rule);
         (void)snprintf(d.source, sizeof d.source, "gate");
         (void)snprintf(d.text, sizeof d.text, "%.190s: %s%s%.150s", d.what, gate_reason_text(e->reason),

@@ -19,7 +19,8 @@ const char *outcome_reason_name(enum run_reason reason) {
 
 void outcome_deny(struct run_outcome *o, const struct run_denial *d) {
         for (size_t i = 0; i < o->denial_count; i++)
-                if (str_eq(o->denials[i].what, d->what) && str_eq(o->denials[i].rule, d->rule)) {
+                if (str_eq(o->denials[i].what, d->what) && str_eq(o->denials[i].rule, d->rule) &&
+                    str_eq(o->denials[i].reason, d->reason)) {
                         o->denials[i].count += d->count;
                         return;
                 }

@@ -56,6 +56,8 @@ static void put_denials(struct json *j, const struct run_outcome *o, bool networ
                 json_open(j, NULL, '{');
                 json_str(j, "what", d->what);
                 json_str(j, "rule", d->rule);
+                if (d->reason[0])
+                        json_str(j, "reason", d->reason);
                 json_str(j, "source", d->source);
                 json_str(j, "text", d->text);
                 json_str(j, "how_to_allow", d->remedy);

@@ -90,6 +90,7 @@ enum run_reason {
 struct run_denial {
         char what[192];   /* "exec /usr/bin/git", "limits.memory" */
         char rule[64];    /* the profile key */
+        char reason[24];  /* the gate's word for it; "" for others */
         char source[32];  /* who saw it: cgroup, landlock audit, guest, … */
         char text[384];   /* a sentence */
         char remedy[192]; /* how to allow it */

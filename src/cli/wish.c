@@ -176,6 +176,13 @@ struct wish *wish_add(struct wishes *w, enum wish_key key) {
         return new;
 }
 
+void wish_free(struct wishes *w) {
+        for (size_t i = 0; i < w->count; i++)
+                free(w->items[i].folder);
+        free(w->items);
+        *w = (struct wishes){0};
+}
+
 static size_t folder_length(const char *path) {
         const char *slash = strrchr(path, '/');
 
@@ -216,13 +223,11 @@ static int merge_one(struct wishes *w, struct wish *first, const char *home) {
                 }
         if (members < MERGE_AT)
                 return 0;
-        char *folder = strndup(first->path, folder_length(first->path)); /* lives as long as the process */
+        _cleanup_free_ char *folder = strndup(first->path, folder_length(first->path));
         if (!folder)
                 return -ENOMEM;
-        if (!may_merge(w, folder, home)) {
-                free(folder);
+        if (!may_merge(w, folder, home))
                 return 0;
-        }
         struct wish *whole = NULL;
         for (size_t i = 0; i < w->count && !whole; i++)
                 if (open_wish(&w->items[i]) && str_eq(w->items[i].path, folder))
@@ -231,15 +236,18 @@ static int merge_one(struct wishes *w, struct wish *first, const char *home) {
                 whole = wish_add(w, WISH_READ);
         if (!whole)
                 return -ENOMEM;
+        free(whole->folder);
         *whole = (struct wish){.key = WISH_READ,
                                .kind = LEARN_READ,
                                .flags = flags | LEARN_FOLDER,
                                .count = count,
                                .path = folder,
                                .real = "",
-                               .merged = single};
+                               .merged = single,
+                               .folder = folder};
+        folder = NULL; /* the wish's now */
         for (size_t i = 0; i < w->count; i++)
-                if (open_wish(&w->items[i]) && &w->items[i] != whole && wish_below(w->items[i].path, folder)) {
+                if (open_wish(&w->items[i]) && &w->items[i] != whole && wish_below(w->items[i].path, whole->path)) {
                         w->items[i].dropped = true;
                         w->items[i].into = whole;
                 }
