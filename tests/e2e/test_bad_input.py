@@ -46,7 +46,7 @@ PROFILES = {
     "list": ("- profile\n", ":1:"),
     "escape sequence": ("profile: 1\nname: \"\\e[31mred\"\n", ":2:7:"),
     "not enforceable": ("profile: 1\nextends: low\nbudget: {tokens: 5}\n", "budget.tokens"),
-    "network": ("profile: 1\nextends: low\nnetwork: {allow: [{host: example.org}]}\n", "network"),
+    "network": ("profile: 1\nextends: low\nnetwork: {allow: [{host: \"http://a.b\"}]}\n", "network"),
 }
 
 
