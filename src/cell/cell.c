@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "cell/kernel.h"
@@ -80,6 +81,7 @@ static int begin(struct cell_context *c) {
         struct mount_attr private = {.propagation = MS_PRIVATE};
 
         (void)close(c->report_outside);
+        (void)umask(022); /* the caller's is for the caller's files */
         if (c->cgroup) {
                 int r = cgroup_enter_self(c->cgroup, c->cgroup->into >= 0);
                 if (r < 0)

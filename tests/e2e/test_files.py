@@ -236,3 +236,11 @@ def test_other_root_is_read_only(run, small_root):
     result = run("--profile", "medium", "--root", small_root, "--", "/bin/sh", "-c",
                  "echo x > /etc/new; echo x > /tmp/ok && echo wrote")
     assert result.text == "wrote\n" and os.listdir(small_root / "etc") == ["motd"]
+
+
+def test_the_caller_keeps_its_umask_to_itself(who):
+    """A caller whose new files are nobody else's still gets a sandbox that its user can read."""
+    for profile in ["low"] if who.rootless else ["low", "high"]:
+        result = harness.run(who, "--profile", profile, "--", "sh", "-c", "umask; cat /etc/hosts",
+                             first=lambda: os.umask(0o077))
+        assert "localhost" in result.ok() and result.text.startswith("0022")
