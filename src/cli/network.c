@@ -189,8 +189,18 @@ static void take_used(struct network *n, const struct gate_event *e) {
                         n->used[i].received += e->received;
                         return;
                 }
-        if (n->used_count < NETWORK_USED_MAX)
+        if (n->used_count < NETWORK_USED_MAX - 1) {
                 n->used[n->used_count++] = *e;
+                return;
+        }
+        /* the last place is for all others together */
+        struct gate_event *rest = &n->used[NETWORK_USED_MAX - 1];
+        if (n->used_count < NETWORK_USED_MAX)
+                *rest = (struct gate_event){.reason = GATE_USED, .rule = -1, .host = "*"};
+        n->used_count = NETWORK_USED_MAX;
+        rest->count += e->count;
+        rest->sent += e->sent;
+        rest->received += e->received;
 }
 
 /* A refusal in the words of a record. */

@@ -8,7 +8,7 @@
 
 struct run;
 
-#define NETWORK_USED_MAX 64
+#define NETWORK_USED_MAX 256
 
 /* A secret of the run. The value goes to the gate and nowhere else; inside there is the placeholder. */
 struct network_secret {

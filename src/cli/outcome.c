@@ -17,15 +17,44 @@ const char *outcome_reason_name(enum run_reason reason) {
         return reason_names[reason];
 }
 
+static bool same_kind(const struct run_denial *a, const struct run_denial *b) {
+        return str_eq(a->rule, b->rule) && str_eq(a->reason, b->reason);
+}
+
+/* The last denial of the kind that has most: a flood of one kind must not hide another. */
+static size_t most_common(const struct run_outcome *o) {
+        size_t best = 0, most = 0;
+
+        for (size_t i = 0; i < o->denial_count; i++) {
+                size_t count = 0;
+
+                for (size_t k = 0; k < o->denial_count; k++)
+                        count += same_kind(&o->denials[i], &o->denials[k]);
+                if (count >= most) {
+                        most = count;
+                        best = i;
+                }
+        }
+        return best;
+}
+
 void outcome_deny(struct run_outcome *o, const struct run_denial *d) {
         for (size_t i = 0; i < o->denial_count; i++)
-                if (str_eq(o->denials[i].what, d->what) && str_eq(o->denials[i].rule, d->rule) &&
-                    str_eq(o->denials[i].reason, d->reason)) {
+                if (str_eq(o->denials[i].what, d->what) && same_kind(&o->denials[i], d)) {
                         o->denials[i].count += d->count;
                         return;
                 }
-        if (o->denial_count < RUN_DENIALS_MAX)
+        if (o->denial_count < RUN_DENIALS_MAX) {
                 o->denials[o->denial_count++] = *d;
+                return;
+        }
+        size_t loser = most_common(o);
+        if (same_kind(&o->denials[loser], d)) {
+                o->denials_left_out += d->count;
+                return;
+        }
+        o->denials_left_out += o->denials[loser].count;
+        o->denials[loser] = *d;
 }
 
 static void deny_limit(struct run_outcome *o, const char *key, const char *source, uint64_t count, const char *text,

@@ -65,6 +65,7 @@ static void put_denials(struct json *j, const struct run_outcome *o, bool networ
                 json_close(j, '}');
         }
         json_close(j, ']');
+        json_u64(j, "denials_left_out", o->denials_left_out);
         /* what this run could not have seen, so that silence is not taken for peace */
         json_open(j, "denial_sources", '{');
         json_str(j, "limits", "cgroup");
@@ -205,19 +206,49 @@ int record_write(struct run *r, struct err *err) {
         return result < 0 ? err_set(err, result, "cannot write the record '%s'", r->options.record) : 0;
 }
 
+#define TELL_MAX 12 /* denials that are told; the record has more */
+
+static void tell_one(const struct run_denial *d) {
+        char text[2 * sizeof d->text];
+
+        text_escape(text, sizeof text, d->text);
+        (void)fprintf(stderr, "stockade: %s: %s", d->rule, text);
+        if (d->count > 1)
+                (void)fprintf(stderr, " (%llu times)", (unsigned long long)d->count);
+        (void)fprintf(stderr, "\n");
+        if (d->remedy[0])
+                (void)fprintf(stderr, "  to allow it: %s\n", d->remedy);
+}
+
+/* Is it the first of its kind in the list? */
+static bool is_first(const struct run_outcome *o, size_t i) {
+        for (size_t k = 0; k < i; k++)
+                if (str_eq(o->denials[k].rule, o->denials[i].rule) &&
+                    str_eq(o->denials[k].reason, o->denials[i].reason))
+                        return false;
+        return true;
+}
+
+/* One of every kind, and then others while there is room: many of one kind do not push the rest out of sight. */
 void record_tell(const struct run *r) {
         const struct run_outcome *o = &r->outcome;
+        uint64_t more = o->denials_left_out;
+        size_t told = 0, kinds = 0;
 
         if (r->options.quiet || r->options.json)
                 return;
+        for (size_t i = 0; i < o->denial_count; i++)
+                kinds += is_first(o, i);
         for (size_t i = 0; i < o->denial_count; i++) {
-                const struct run_denial *d = &o->denials[i];
-                char text[2 * sizeof d->text];
+                bool first = is_first(o, i);
 
-                text_escape(text, sizeof text, d->text);
-                (void)fprintf(stderr, "stockade: %s: %s", d->rule, text);
-                if (d->count > 1)
-                        (void)fprintf(stderr, " (%llu times)", (unsigned long long)d->count);
-                (void)fprintf(stderr, "\n  to allow it: %s\n", d->remedy);
+                if (first || told + kinds < TELL_MAX) {
+                        tell_one(&o->denials[i]);
+                        told += !first;
+                } else
+                        more += o->denials[i].count;
         }
+        if (more > 0)
+                (void)fprintf(stderr, "stockade: and %llu refusals more; --record FILE has them by kind\n",
+                              (unsigned long long)more);
 }

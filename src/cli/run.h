@@ -84,7 +84,7 @@ enum run_reason {
         REASON_FAILED, /* the sandbox could not be set up */
 };
 
-#define RUN_DENIALS_MAX 32
+#define RUN_DENIALS_MAX 64
 
 /* Something that was refused or a limit that was reached, from a source outside the sandbox. */
 struct run_denial {
@@ -111,8 +111,9 @@ struct run_outcome {
         bool place_full[CELL_WATCH_MAX];
         struct run_denial denials[RUN_DENIALS_MAX];
         size_t denial_count;
-        bool audit;        /* Landlock's denials had a source */
-        const char *error; /* why it was refused or failed; REASON_FAILED */
+        uint64_t denials_left_out; /* refusals that found no place: of kinds that had many */
+        bool audit;                /* Landlock's denials had a source */
+        const char *error;         /* why it was refused or failed; REASON_FAILED */
 };
 
 struct run {
