@@ -211,6 +211,10 @@ static void take_denial(struct run *r, const struct gate_event *e) {
                            : e->reason == GATE_EGRESS    ? "budget.egress"
                                                          : "network.allow";
 
+        if (str_eq(e->host, "*")) { /* too many of this kind for the gate to name each */
+                r->outcome.denials_left_out += e->count;
+                return;
+        }
         if (e->method[0])
                 (void)snprintf(d.what, sizeof d.what, "%.24s %.100s%.60s", e->method, e->host, e->path);
         else if (!e->host[0]) /* refused before it had said where to */

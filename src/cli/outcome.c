@@ -17,8 +17,11 @@ const char *outcome_reason_name(enum run_reason reason) {
         return reason_names[reason];
 }
 
-static bool same_kind(const struct run_denial *a, const struct run_denial *b) {
-        return str_eq(a->rule, b->rule) && str_eq(a->reason, b->reason);
+bool outcome_same_kind(const struct run_denial *a, const struct run_denial *b) {
+        size_t word = strcspn(a->what, " "); /* "connect", "look" */
+
+        return str_eq(a->rule, b->rule) && str_eq(a->reason, b->reason) && word == strcspn(b->what, " ") &&
+               strncmp(a->what, b->what, word) == 0;
 }
 
 /* The last denial of the kind that has most: a flood of one kind must not hide another. */
@@ -29,7 +32,7 @@ static size_t most_common(const struct run_outcome *o) {
                 size_t count = 0;
 
                 for (size_t k = 0; k < o->denial_count; k++)
-                        count += same_kind(&o->denials[i], &o->denials[k]);
+                        count += outcome_same_kind(&o->denials[i], &o->denials[k]);
                 if (count >= most) {
                         most = count;
                         best = i;
@@ -40,7 +43,7 @@ static size_t most_common(const struct run_outcome *o) {
 
 void outcome_deny(struct run_outcome *o, const struct run_denial *d) {
         for (size_t i = 0; i < o->denial_count; i++)
-                if (str_eq(o->denials[i].what, d->what) && same_kind(&o->denials[i], d)) {
+                if (str_eq(o->denials[i].what, d->what) && outcome_same_kind(&o->denials[i], d)) {
                         o->denials[i].count += d->count;
                         return;
                 }
@@ -49,7 +52,7 @@ void outcome_deny(struct run_outcome *o, const struct run_denial *d) {
                 return;
         }
         size_t loser = most_common(o);
-        if (same_kind(&o->denials[loser], d)) {
+        if (outcome_same_kind(&o->denials[loser], d)) {
                 o->denials_left_out += d->count;
                 return;
         }

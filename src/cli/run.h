@@ -189,6 +189,7 @@ void relay_flags_restore(const struct run *r);
 /* outcome.c: judges how it ended, makes the denials. */
 void outcome_judge(struct run *r);
 void outcome_deny(struct run_outcome *o, const struct run_denial *d);
+bool outcome_same_kind(const struct run_denial *a, const struct run_denial *b);
 const char *outcome_reason_name(enum run_reason reason);
 
 /* record.c */

@@ -87,6 +87,50 @@ static struct event_item *find_place(struct event_log *l) {
         return oldest;
 }
 
+static bool is_rest(const struct gate_event *e) {
+        return str_eq(e->host, "*");
+}
+
+/* Questions and connections are two kinds: the first cost next to nothing. */
+static unsigned kind(const struct gate_event *e) {
+        return 2 * (unsigned)e->reason + (e->port != 0);
+}
+
+/* Every place has something to report: the kind that has most of them gives way, so that a flood of one does not hide
+ * another. Its rest is counted in one place, without names. */
+static struct event_item *make_room(struct event_log *l, unsigned wanted) {
+        unsigned counts[2 * GATE_REASON_COUNT] = {0}, most = 0;
+        struct event_item *rest = NULL, *victim = NULL;
+
+        for (size_t i = 0; i < l->count; i++)
+                counts[kind(&l->items[i].event)]++;
+        for (unsigned i = 0; i < ELEMENTSOF(counts); i++)
+                if (counts[i] > counts[most])
+                        most = i;
+        for (size_t i = 0; i < l->count; i++) {
+                if (kind(&l->items[i].event) != most)
+                        continue;
+                if (is_rest(&l->items[i].event))
+                        rest = &l->items[i];
+                else
+                        victim = &l->items[i];
+        }
+        if (!rest) {
+                struct gate_event e = {.reason = victim->event.reason,
+                                       .rule = -1,
+                                       .host = "*",
+                                       .port = victim->event.port,
+                                       .count = victim->event.count};
+                victim->event = e;
+                return make_room(l, wanted);
+        }
+        if (most == wanted)
+                return rest;
+        rest->event.count += victim->event.count;
+        victim->event.count = 0;
+        return victim;
+}
+
 static void timer_set(struct ward *w, uint64_t delay) {
         struct loop_timer *t = &w->events.timer;
         uint64_t when = loop_now() + delay;
@@ -105,9 +149,12 @@ void event_refused(struct ward *w, const struct gate_event *e) {
         bool known = item && loop_now() - item->last < 60000;
         if (!item) {
                 item = find_place(l);
-                if (!item) {
+                if (!item)
+                        item = make_room(l, kind(e));
+                if (item->event.count > 0 && is_rest(&item->event)) {
+                        item->event.count++;
                         timer_set(w, EVENT_FLUSH_MS);
-                        return; /* counted in the totals alone */
+                        return;
                 }
                 item->event = *e;
                 item->event.count = 0;
