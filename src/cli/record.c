@@ -223,8 +223,7 @@ static void tell_one(const struct run_denial *d) {
 /* Is it the first of its kind in the list? */
 static bool is_first(const struct run_outcome *o, size_t i) {
         for (size_t k = 0; k < i; k++)
-                if (str_eq(o->denials[k].rule, o->denials[i].rule) &&
-                    str_eq(o->denials[k].reason, o->denials[i].reason))
+                if (outcome_same_kind(&o->denials[k], &o->denials[i]))
                         return false;
         return true;
 }

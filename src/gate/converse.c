@@ -3,7 +3,7 @@
 #include "gate/relay.h"
 #include "gate/side.h"
 
-#define ROUNDS 8           /* per turn */
+#define ROUNDS 4           /* per turn */
 #define INPUT  (64 * 1024) /* bytes offered at a time; more than a head */
 static_assert(INPUT + EXCHANGE_ROOM <= RELAY_CHUNK, "both fit into the scratch buffer");
 static_assert(EXCHANGE_ROOM <= POOL_SIZE, "what cannot be written can be kept");
@@ -66,7 +66,7 @@ static bool may_pass(struct flow *f, const struct flow_side *to, enum ward_way w
                 return false;
         if (ward_allowance(f->ward, way, 1) > 0 || ward_spent(f->ward, way))
                 return true;
-        flow_wake(f, meter_bucket_wait(&f->ward->bandwidth[way], RELAY_CHUNK / 16));
+        flow_wake(f, ward_wait(f->ward, way));
         return false;
 }
 

@@ -93,8 +93,10 @@ static int attempt(struct flow *f, size_t slot, const struct address *a) {
         socklen_t size = address_to_socket(a, f->port, &s);
         _cleanup_fd_ int fd = socket(s.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-        if (fd < 0)
+        if (fd < 0) {
+                f->starved = errno == EMFILE || errno == ENFILE;
                 return 0;
+        }
         side_tune(fd);
         if (connect(fd, (struct sockaddr *)&s, size) < 0 && errno != EINPROGRESS)
                 return 0;
@@ -158,7 +160,8 @@ void dial_step(struct flow *f) {
                         running = true;
         }
         if (!running)
-                refuse(f, GATE_UNREACHABLE, "no address of it accepts connections");
+                refuse(f, GATE_UNREACHABLE,
+                       f->starved ? "the gate has no descriptors left" : "no address of it accepts connections");
         else if (f->candidate_next < f->candidate_count && (f->attempts[0] < 0 || f->attempts[1] < 0))
                 flow_wake(f, DIAL_NEXT_MS);
 }

@@ -13,6 +13,7 @@
 #include "gate/exchange-head.h"
 #include "gate/exchange-refuse.h"
 #include "gate/frames.h"
+#include "gate/override.h"
 
 enum request_state { REQUEST_HEAD, REQUEST_BODY, REQUEST_WAIT };
 enum response_state { RESPONSE_IDLE, RESPONSE_HEAD, RESPONSE_BODY };
@@ -31,35 +32,35 @@ struct exchange {
         int rule;   /* that allowed it, index in network.allow */
         bool close; /* after this answer */
         struct http_body request_body, response_body;
-        struct frames frames; /* RAW: what the server sends */
-        char reply[EXCHANGE_REFUSAL];
-        struct redact redact; /* last: wiped by its own */
+        struct frames frames;         /* RAW: what the server sends */
+        char reply[EXCHANGE_REFUSAL]; /* from here on memory is touched only when it is needed */
+        struct redact redact;
 };
 static_assert(REDACT_VALUE_MAX <= EXCHANGE_HELD, "exchange_raw's room");
 
-static struct exchange *pool;      /* EXCHANGE_MAX of them */
-static struct exchange *pool_free; /* given back: the last first, its pages are there */
-static size_t pool_used;           /* so many were ever taken */
-static struct http_head head;      /* of the call that is running */
+static struct exchange *slots;      /* EXCHANGE_MAX of them */
+static struct exchange *slots_free; /* given back: the last first, its pages are there */
+static size_t slots_used;           /* so many were ever taken */
+static struct http_head head;       /* of the call that is running */
 
 /* ---- taking and giving ---- */
 
-static struct exchange *pool_take(void) {
-        struct exchange *x = pool_free;
+static struct exchange *slot_take(void) {
+        struct exchange *x = slots_free;
 
         if (x) {
-                pool_free = x->next_free;
+                slots_free = x->next_free;
                 return x;
         }
-        if (!pool) {
-                void *memory = mmap(NULL, EXCHANGE_MAX * sizeof *pool, PROT_READ | PROT_WRITE,
+        if (!slots) {
+                void *memory = mmap(NULL, EXCHANGE_MAX * sizeof *slots, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
                 if (memory == MAP_FAILED)
                         return NULL;
-                (void)madvise(memory, EXCHANGE_MAX * sizeof *pool, MADV_DONTDUMP);
-                pool = memory;
+                (void)madvise(memory, EXCHANGE_MAX * sizeof *slots, MADV_DONTDUMP);
+                slots = memory;
         }
-        return pool_used < EXCHANGE_MAX ? &pool[pool_used++] : NULL;
+        return slots_used < EXCHANGE_MAX ? &slots[slots_used++] : NULL;
 }
 
 static void set_up(struct exchange *x, const struct exchange_setup *s) {
@@ -71,7 +72,7 @@ static void set_up(struct exchange *x, const struct exchange_setup *s) {
 }
 
 struct exchange *exchange_take(const struct exchange_setup *s) {
-        struct exchange *x = pool_take();
+        struct exchange *x = slot_take();
 
         if (x)
                 set_up(x, s);
@@ -82,9 +83,10 @@ void exchange_give(struct exchange *x) {
         if (!x)
                 return;
         redact_wipe(&x->redact);
-        memset(x, 0, offsetof(struct exchange, redact));
-        x->next_free = pool_free;
-        pool_free = x;
+        memset(x->reply, 0, x->view.reply_size);
+        memset(x, 0, offsetof(struct exchange, reply));
+        x->next_free = slots_free;
+        slots_free = x;
 }
 
 const struct exchange_view *exchange_view(const struct exchange *x) {
@@ -209,6 +211,11 @@ static enum exchange_result check_rules(struct exchange *x, const struct http_he
                 x->rule = (int)s->rules->items[d.rule].index;
         if (d.reason != GATE_USED)
                 return deny(x, 403, d.reason, x->rule, gate_reason_text(d.reason));
+        if (!override_permitted(s, h, x->asked.method))
+                return deny_hint(
+                        x, 403, GATE_NO_METHOD, x->rule,
+                        "a header asks for a method or path that no rule allows (X-HTTP-Method-Override or alike)",
+                        "leave out headers that stand for another method or path, or allow those as well");
         return EXCHANGE_MORE;
 }
 
@@ -465,7 +472,7 @@ enum exchange_result exchange_response_eof(struct exchange *x, uint8_t *out, siz
                 return end(x);
         if (x->ending == RAW) {
                 *made = redact_feed(&x->redact, out, 0, true);
-                return end(x);
+                return EXCHANGE_END; /* the client may still speak */
         }
         switch (x->response) {
         case RESPONSE_BODY: {

@@ -233,6 +233,7 @@ void flow_begin(struct ward *w, int fd, enum flow_origin origin) {
                 return;
         }
         f->client.fd = TAKE_FD(own);
+        f->client.can_read = f->client.can_write = true; /* the first tries will tell */
         f->ward = w;
         f->origin = origin;
         f->rule = -1;

@@ -90,6 +90,7 @@ struct flow {
         int attempts[2];
         uint64_t attempt_at;
         bool narrowed; /* answers were left out because they are not public */
+        bool starved;  /* no descriptor could be had */
 
         /* refused */
         enum gate_reason reason;
@@ -137,10 +138,12 @@ bool meet_exchange(struct flow *f);   /* HTTP under rules, from now on; false: t
 void converse_step(struct flow *f);   /* HTTP under rules */
 bool proxy_connected(struct flow *f); /* tells the client of an explicit proxy; false: the flow is gone */
 void proxy_retarget(struct flow *f, const struct http_target *t); /* the next request goes elsewhere */
+void proxy_describe(struct flow *f, struct gate_event *e);        /* adds what the request to the proxy was */
 void proxy_refused(struct flow *f, const struct gate_event *e);
 
 /* Refuses: an event, and an answer in the client's protocol if that is known or can be found out. */
 void refuse(struct flow *f, enum gate_reason reason, const char *detail);
 void refuse_event(const struct flow *f, enum gate_reason reason, const char *detail, struct gate_event *ret);
+void refuse_describe(struct gate_event *e, const struct http_head *head); /* adds its method and path */
 /* The last words, then the end. Bytes that cannot be written at once are kept. */
 void refuse_say(struct flow *f, const void *words, size_t size);

@@ -65,7 +65,10 @@ static int prepare(struct err *err) {
                 return err_set(err, -errno, "cannot raise the limit of open files");
         if (fcntl(GATE_FD, F_SETFD, FD_CLOEXEC) < 0)
                 return err_set(err, -errno, "descriptor %d is not the control socket", GATE_FD);
-        (void)signal(SIGPIPE, SIG_IGN);
+        /* what a terminal sends is meant for the command; our end is that of the control socket */
+        static const int ignored[] = {SIGPIPE, SIGINT, SIGQUIT, SIGHUP, SIGTSTP};
+        for (size_t i = 0; i < ELEMENTSOF(ignored); i++)
+                (void)signal(ignored[i], SIG_IGN);
         (void)gmtime_r(&zero, &tm); /* reads the time zone's file once, while there is one */
         return 0;
 }

@@ -26,10 +26,15 @@ static struct query queries[QUERIES_MAX];
 
 /* --- one question --- */
 
-static void refused(struct ward *w, const struct dns_question *q, enum gate_reason reason, const char *detail) {
+/* q is NULL where the name does not matter. */
+static void refused(struct ward *w, const uint8_t *query, const struct dns_question *q, enum gate_reason reason,
+                    const char *detail) {
         struct gate_event e = {.reason = reason, .port = 0, .rule = -1};
 
-        (void)snprintf(e.host, sizeof e.host, "%s", q ? q->name : "");
+        if (q && q->named)
+                memcpy(e.host, q->name, sizeof e.host);
+        else if (q)
+                dns_print_name(query, q, e.host);
         (void)snprintf(e.detail, sizeof e.detail, "%s", detail);
         w->totals.lookups_refused++;
         event_refused(w, &e);
@@ -55,29 +60,32 @@ static size_t answer(struct ward *w, const uint8_t *query, size_t size, uint8_t 
         char text[48];
 
         w->totals.lookups++;
-        if (dns_parse(query, size, &q) < 0) {
-                refused(w, NULL, GATE_BAD_PROTOCOL, "a malformed DNS question");
-                return size < 12 ? 0 : dns_answer(query, &q, DNS_FORMERR, NULL, 0, 0, NULL, ret);
+        int r = dns_parse(query, size, &q);
+        if (r == -ENOMSG)
+                return 0;
+        if (r < 0) {
+                refused(w, NULL, NULL, GATE_BAD_PROTOCOL, "a malformed DNS question");
+                return dns_answer(query, &q, DNS_FORMERR, NULL, 0, 0, NULL, ret);
         }
         if (meter_bucket_has(&w->lookups, loop_now()) == 0) {
-                refused(w, NULL, GATE_LOOKUPS, "");
+                refused(w, NULL, NULL, GATE_LOOKUPS, "");
                 return dns_answer(query, &q, DNS_REFUSED, NULL, 0, 0, "too many questions a second", ret);
         }
         meter_bucket_take(&w->lookups, 1);
         if (!q.named) {
-                refused(w, &q, GATE_BAD_NAME, "a DNS question for something that is not a host name");
+                refused(w, query, &q, GATE_BAD_NAME, "a DNS question for something that is not a host name");
                 return dns_answer(query, &q, DNS_REFUSED, NULL, 0, 0, filtered, ret);
         }
         bool v6 = q.type == DNS_AAAA, local = is_local(q.name), allowed = local || decide_name(&w->rules, q.name);
         if (!allowed) {
-                refused(w, &q, GATE_NO_RULE, "");
+                refused(w, query, &q, GATE_NO_RULE, "");
                 if (!(w->flags & GATE_WARD_LEARN))
                         return dns_answer(query, &q, DNS_REFUSED, NULL, 0, 0, filtered, ret);
         }
         if (q.type == DNS_HTTPS || q.type == DNS_SVCB)
                 return dns_answer(query, &q, DNS_NOERROR, NULL, 0, NAMES_TTL, NULL, ret);
         if (q.type != DNS_A && q.type != DNS_AAAA) {
-                refused(w, &q, GATE_QUERY_TYPE, type_text(q.type, text));
+                refused(w, query, &q, GATE_QUERY_TYPE, type_text(q.type, text));
                 return dns_answer(query, &q, DNS_REFUSED, NULL, 0, 0, "only addresses are looked up", ret);
         }
         if (local) {
@@ -87,7 +95,7 @@ static size_t answer(struct ward *w, const uint8_t *query, size_t size, uint8_t 
         }
         int index = w->synth ? synth_index(w->synth, q.name) : -ENOSPC;
         if (index < 0) {
-                refused(w, &q, GATE_LOOKUPS, "the table of names is full");
+                refused(w, query, &q, GATE_LOOKUPS, "the table of names is full");
                 return dns_answer(query, &q, DNS_SERVFAIL, NULL, 0, 0, NULL, ret);
         }
         struct address a;
@@ -224,7 +232,7 @@ void names_accept(struct ward *w) {
                         if (!queries[k].ward)
                                 q = &queries[k];
                 if (!q) {
-                        refused(w, NULL, GATE_LOOKUPS, "too many DNS connections at a time");
+                        refused(w, NULL, NULL, GATE_LOOKUPS, "too many DNS connections at a time");
                         continue;
                 }
                 q->generation = (q->generation + 1) & LOOP_GENERATION_MASK;

@@ -13,7 +13,6 @@
 #define SOCKS_NOT_ALLOWED 2
 #define SOCKS_UNREACHABLE 4
 #define SOCKS_BAD_COMMAND 7
-#define REFUSAL_MAX       4096
 
 /* Sets where the flow goes, and starts it. An address that stands for a name means the name. */
 static void go(struct flow *f, const char *name, const struct address *a, uint16_t port) {
@@ -60,8 +59,21 @@ bool proxy_connected(struct flow *f) {
         return true;
 }
 
+/* A request that is refused was peeked at, and is still there. */
+void proxy_describe(struct flow *f, struct gate_event *e) {
+        static struct http_head head;
+
+        if (f->origin == ORIGIN_CONNECT)
+                (void)snprintf(e->method, sizeof e->method, "CONNECT");
+        if (f->origin != ORIGIN_FORWARD)
+                return;
+        ssize_t n = recv(f->client.fd, relay_scratch, HTTP_HEAD_MAX, MSG_PEEK | MSG_DONTWAIT);
+        if (n > 0 && http_request((const char *)relay_scratch, (size_t)n, &head) == HTTP_DONE)
+                refuse_describe(e, &head);
+}
+
 void proxy_refused(struct flow *f, const struct gate_event *e) {
-        char words[REFUSAL_MAX];
+        char words[EXCHANGE_REFUSAL];
         uint8_t reply[SOCKS_REPLY_SIZE];
 
         switch (f->origin) {
@@ -112,7 +124,7 @@ static void step_socks(struct flow *f, const uint8_t *bytes, size_t size) {
                 if (!take(f, used))
                         return;
                 uint8_t choice[] = {SOCKS_VERSION, plain ? 0 : 0xff};
-                if (side_put(&f->client, choice, sizeof choice) < 0) {
+                if (side_put(&f->client, choice, sizeof choice) < 0 || pool_held(&f->client.out) > 0) {
                         flow_reset(f);
                         return;
                 }
@@ -193,8 +205,10 @@ void proxy_step(struct flow *f) {
                 return;
         }
         f->client.can_read = false; /* what comes next is a new edge */
-        if (f->greeted || relay_scratch[0] == SOCKS_VERSION)
+        if (f->greeted || relay_scratch[0] == SOCKS_VERSION) {
                 step_socks(f, relay_scratch, (size_t)n);
-        else
+                if (f->state == FLOW_PROXY && f->client.closing && !f->client.can_read)
+                        flow_end(f); /* the rest will never come */
+        } else
                 step_http(f, relay_scratch, (size_t)n);
 }

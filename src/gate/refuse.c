@@ -11,7 +11,6 @@
 #define ALERT_ACCESS_DENIED     49
 #define ALERT_UNRECOGNIZED_NAME 112
 #define DRAIN_MAX               (1 << 20)
-#define REFUSAL_MAX             4096
 
 void refuse_event(const struct flow *f, enum gate_reason reason, const char *detail, struct gate_event *ret) {
         *ret = (struct gate_event){.reason = reason, .port = f->port, .rule = f->rule, .count = 1};
@@ -75,6 +74,7 @@ void refuse(struct flow *f, enum gate_reason reason, const char *detail) {
         flow_drop_server(f);
         refuse_event(f, reason, f->detail, &e);
         if ((f->origin != ORIGIN_TRANSPARENT && !f->told) || f->origin == ORIGIN_FORWARD) {
+                proxy_describe(f, &e);
                 record(f, &e);
                 proxy_refused(f, &e);
                 return;
@@ -98,15 +98,18 @@ void refuse(struct flow *f, enum gate_reason reason, const char *detail) {
         flow_move(f, FLOW_REFUSE);
 }
 
-static void refuse_http(struct flow *f, struct gate_event *e, const struct http_head *head) {
-        char words[REFUSAL_MAX];
+void refuse_describe(struct gate_event *e, const struct http_head *head) {
+        (void)snprintf(e->method, sizeof e->method, "%.*s", (int)MIN(head->method.size, sizeof e->method - 1),
+                       head->method.data);
+        (void)snprintf(e->path, sizeof e->path, "%.*s", (int)MIN(head->path.size, sizeof e->path - 1),
+                       head->path.data ? head->path.data : "");
+}
 
-        if (head) {
-                (void)snprintf(e->method, sizeof e->method, "%.*s", (int)MIN(head->method.size, sizeof e->method - 1),
-                               head->method.data);
-                (void)snprintf(e->path, sizeof e->path, "%.*s", (int)MIN(head->path.size, sizeof e->path - 1),
-                               head->path.data);
-        }
+static void refuse_http(struct flow *f, struct gate_event *e, const struct http_head *head) {
+        char words[EXCHANGE_REFUSAL];
+
+        if (head)
+                refuse_describe(e, head);
         record(f, e);
         refuse_say(f, words, exchange_refusal(e, words, sizeof words));
 }

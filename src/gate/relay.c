@@ -9,6 +9,7 @@
 #include "gate/side.h"
 
 uint8_t relay_scratch[RELAY_CHUNK];
+static_assert(RELAY_CHUNK <= POOL_SIZE, "what cannot be written can be kept");
 
 enum moved { MOVED_ALL, MOVED_MORE, MOVED_WAIT, MOVED_FAILED, MOVED_GONE };
 
@@ -34,48 +35,47 @@ static int give(struct flow_side *from, struct flow_side *to, size_t n, bool pee
         return 0;
 }
 
-/* One way, a bounded amount. MORE: there is more to do right now. WAIT: the ward's bandwidth is used up for now. */
+/* One way, at most one chunk. MORE: there is more to do right now. WAIT: the ward's bandwidth is used up for now. */
 static enum moved move_bytes(struct flow *f, struct flow_side *from, struct flow_side *to, enum ward_way way) {
-        for (unsigned i = 0; i < RELAY_CHUNKS; i++) {
-                bool peeked;
-                size_t given = 0;
-                int r = side_flush(to);
+        size_t given = 0;
+        bool peeked;
+        int r = side_flush(to);
 
-                if (r < 0)
-                        return MOVED_FAILED;
-                if (r == 0 || to->shut)
-                        return MOVED_ALL;
-                if (from->ended) {
-                        flow_shut(to);
-                        return MOVED_ALL;
-                }
-                if (!from->can_read || !to->can_write)
-                        return MOVED_ALL;
-                size_t most = ward_allowance(f->ward, way, RELAY_CHUNK);
-                if (most == 0 && !ward_spent(f->ward, way))
-                        return MOVED_WAIT;
-                ssize_t n = take(from, MAX(most, 1U), &peeked);
-                if (n == -EAGAIN || n == -EINTR) {
-                        from->can_read = false;
-                        return MOVED_ALL;
-                }
-                if (n < 0)
-                        return MOVED_FAILED;
-                if (n == 0) {
-                        from->ended = true;
-                        continue;
-                }
-                if (most == 0) {
-                        ward_exhaust(f->ward);
-                        return MOVED_GONE;
-                }
-                if (give(from, to, (size_t)n, peeked, &given) < 0)
-                        return MOVED_FAILED;
-                if ((size_t)n < most && !from->closing && (!peeked || given == (size_t)n))
-                        from->can_read = false; /* it is empty: epoll tells when it is not */
-                flow_count(f, way, given);
+        if (r < 0)
+                return MOVED_FAILED;
+        if (r == 0 || to->shut)
+                return MOVED_ALL;
+        if (from->ended) {
+                flow_shut(to);
+                return MOVED_ALL;
         }
-        return MOVED_MORE;
+        if (!from->can_read || !to->can_write)
+                return MOVED_ALL;
+        size_t most = ward_allowance(f->ward, way, RELAY_CHUNK);
+        if (most == 0 && !ward_spent(f->ward, way))
+                return MOVED_WAIT;
+        ssize_t n = take(from, MAX(most, 1U), &peeked);
+        if (n == -EAGAIN || n == -EINTR) {
+                from->can_read = false;
+                return MOVED_ALL;
+        }
+        if (n < 0)
+                return MOVED_FAILED;
+        if (n == 0) {
+                from->ended = true;
+                flow_shut(to);
+                return MOVED_ALL;
+        }
+        if (most == 0) {
+                ward_exhaust(f->ward);
+                return MOVED_GONE;
+        }
+        if (give(from, to, (size_t)n, peeked, &given) < 0)
+                return MOVED_FAILED;
+        if ((size_t)n < most && !from->closing && (!peeked || given == (size_t)n))
+                from->can_read = false; /* it is empty: epoll tells when it is not */
+        flow_count(f, way, given);
+        return from->can_read && to->can_write ? MOVED_MORE : MOVED_ALL;
 }
 
 static bool moved(struct flow *f, enum moved m, enum ward_way way) {
@@ -86,7 +86,7 @@ static bool moved(struct flow *f, enum moved m, enum ward_way way) {
                 loop_later(&f->task);
                 return true;
         case MOVED_WAIT:
-                flow_wake(f, meter_bucket_wait(&f->ward->bandwidth[way], RELAY_CHUNK / 16));
+                flow_wake(f, ward_wait(f->ward, way));
                 return true;
         case MOVED_FAILED:
                 flow_reset(f);

@@ -3,8 +3,7 @@
 
 #include "gate/flow.h"
 
-#define RELAY_CHUNK  (256 * 1024)
-#define RELAY_CHUNKS 4 /* per flow, way and turn */
+#define RELAY_CHUNK (256 * 1024) /* bytes per flow, way and turn: nobody waits long for the others */
 
 extern uint8_t relay_scratch[RELAY_CHUNK]; /* shared by everything that moves bytes; valid within one step */
 

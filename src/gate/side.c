@@ -93,11 +93,11 @@ static ssize_t look_tls(struct flow_side *s, uint8_t *room, size_t size, bool *r
                         s->can_read = false;
                         break;
                 }
-                if (n < 0)
+                if (n < 0 && count == 0)
                         return n;
-                s->ended = n == 0;
+                s->ended = n <= 0; /* cut after these bytes: they count */
                 *ret_new = true;
-                count += (size_t)n;
+                count += n > 0 ? (size_t)n : 0;
         }
         return (ssize_t)count;
 }

@@ -183,6 +183,7 @@ void sniff_step(struct flow *f) {
         }
         if (f->client.closing) {
                 /* no more will come: a beginning of TLS that is cut short is refused, a few letters are just that */
+                f->client.can_read = true;
                 if (bytes[0] == 0x16)
                         refuse(f, GATE_BAD_PROTOCOL, "the connection ended within the TLS hello");
                 else

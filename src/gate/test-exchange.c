@@ -153,6 +153,8 @@ static void check_denied(struct exchange *x, const char *text, unsigned status, 
                 (void)printf("# result %d, reason %s for: %.60s\n", (int)r, gate_reason_name(v->denial.reason), text);
         CHECK(r == EXCHANGE_DENIED);
         CHECK(out_bytes[0] == '\0'); /* nothing went out */
+        if (r != EXCHANGE_DENIED)
+                return;
         CHECK(v->denial.reason == reason && v->denial.count == 1);
         CHECK(v->reply_size > 0 && str_starts(v->reply, begin) && strstr(v->reply, "\"layer\":\"gate\""));
         CHECK(strstr(v->reply, "Connection: close\r\n") != NULL);
@@ -276,6 +278,26 @@ static void test_rules(void) {
                 CHECK(exchange_view(x)->denial.rule == cases[i].rule);
                 CHECK(strstr(exchange_view(x)->reply, "\"hint\":\"") && strstr(exchange_view(x)->reply, "\"rule\":0"));
                 CHECK(!strstr(exchange_view(x)->reply, "private-header"));
+                exchange_give(x);
+        }
+        static const struct {
+                const char *header;
+                bool passes;
+        } overrides[] = {
+                {"X-HTTP-Method-Override: HEAD", true},  {"X-HTTP-Method-Override: DELETE", false},
+                {"x-http-method: delete", false},        {"X-Method-Override: PUT", false},
+                {"X-Original-URL: /v1/y?query", true},   {"X-Original-URL: /v2", false},
+                {"X-Rewrite-URL: /admin?query", false},  {"X-HTTP-Method-Override: ", false},
+                {"X-Rewrite-URL: http://b/v1/x", false},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(overrides); i++) {
+                struct exchange *x = take("api.test", 443, true);
+                (void)snprintf(text, sizeof text, "POST /v1/x HTTP/1.1\r\nHost: api.test\r\n%s\r\n\r\n",
+                               overrides[i].header);
+                if (overrides[i].passes)
+                        CHECK(REQUEST(x, text) == EXCHANGE_WAIT);
+                else
+                        check_denied(x, text, 403, GATE_NO_METHOD);
                 exchange_give(x);
         }
         /* not inspected: only the host counts */
@@ -537,6 +559,8 @@ static void test_upgrade(void) {
         exchange_raw(x, true, (const uint8_t *)"\x81\x7es3", 4, room, &made);
         before = made;
         CHECK(exchange_response_eof(x, room, sizeof room, &made) == EXCHANGE_END && before + made == 4);
+        exchange_raw(x, false, (const uint8_t *)"bye", 3, room, &made);
+        CHECK(made == 3); /* the client has not ended */
         exchange_give(x);
 
         x = take("api.test", 443, true); /* extensions that nobody asked for could hide the value */

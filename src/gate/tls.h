@@ -13,8 +13,9 @@
 
 #define TLS_LEAVES 256
 
-/* Loads the module from the folder that the gate's program is in, opens the host's certificate bundle (parsed at the
- * first connection to a server). To be called before confinement. */
+/* Loads the module from the folder that the gate's program is in, opens the host's certificate bundle (the file that
+ * SSL_CERT_FILE names, else the distribution's; read when first needed). To be called before confinement: nothing is
+ * opened later. */
 int tls_load(struct err *err);
 bool tls_loaded(void);
 
@@ -25,17 +26,21 @@ int tls_authority_files(struct tls_authority *a, int ret[GATE_CA_COUNT], struct 
 void tls_authority_destroy(struct tls_authority *a);
 
 struct tls; /* one side of a connection; does not own the descriptor */
-struct tls *tls_accept(struct tls_authority *a, int fd, const char *name); /* to the client, as this server */
+/* To the client, as this server: a canonical name, or an address as text. NULL: no memory, or not a name. */
+struct tls *tls_accept(struct tls_authority *a, int fd, const char *name);
+/* To a server, which has to prove that it is this name or, with name NULL, this address. */
 struct tls *tls_connect(int fd, const char *name, const struct address *literal);
 void tls_free(struct tls *t);
 
 /* All return -EAGAIN when the descriptor has to become readable or writable first: tls_wants says which (EPOLLIN,
  * EPOLLOUT). tls_handshake: 0 done, -EPROTO failed, -EKEYREJECTED: the certificate is not valid (tls_problem has the
- * clause). tls_read: bytes, 0 at an orderly end, -EPIPE at a cut. tls_end sends close_notify. */
+ * clause). tls_read: bytes, 0 at an orderly end, -EPIPE at a cut. tls_write may take a part; after -EAGAIN the same
+ * bytes have to be offered again first. tls_end sends close_notify. */
 int tls_handshake(struct tls *t);
 ssize_t tls_read(struct tls *t, void *data, size_t size);
 ssize_t tls_write(struct tls *t, const void *data, size_t size);
 int tls_end(struct tls *t);
 uint32_t tls_wants(const struct tls *t);
-bool tls_pending(const struct tls *t); /* bytes were decrypted and not read: the descriptor will not tell */
+bool tls_pending(const struct tls *t); /* bytes were received and not read: the descriptor will not tell. False once
+                                          tls_read said -EAGAIN */
 const char *tls_problem(const struct tls *t);

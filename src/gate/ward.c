@@ -15,6 +15,8 @@
 #define RESUME_MS   100
 #define BURST_SHARE 10 /* of a second's bandwidth that may be saved up */
 #define BURST_MIN   (64 * 1024)
+#define WAIT_SHARE  20 /* of a second's bandwidth that is worth waking up for */
+#define WAIT_MIN    512
 
 static struct ward *wards[GATE_WARDS_MAX];
 static uint32_t generations[GATE_WARDS_MAX];
@@ -179,14 +181,16 @@ int ward_add(const struct gate_message *m, int fds[GATE_FD_COUNT], struct err *e
                 return -ENOMEM;
         w->flags = m->flags;
         w->limits = m->limits;
-        uint64_t rate = m->limits.bandwidth, lookups = MIN(m->limits.lookups, (uint64_t)WARD_LOOKUPS);
+        uint64_t rate = m->limits.bandwidth;
+        uint64_t lookups = m->limits.lookups == UINT64_MAX ? WARD_LOOKUPS : m->limits.lookups;
         uint64_t burst = rate == UINT64_MAX ? 0 : MAX(rate / BURST_SHARE, (uint64_t)BURST_MIN);
         if (new || w->bandwidth[0].rate != rate) {
                 meter_bucket_init(&w->bandwidth[WARD_SENT], rate, burst, loop_now());
                 meter_bucket_init(&w->bandwidth[WARD_RECEIVED], rate, burst, loop_now());
         }
         if (new || w->lookups.rate != lookups)
-                meter_bucket_init(&w->lookups, lookups, MIN(lookups * 2, (uint64_t)WARD_LOOKUPS_BURST), loop_now());
+                meter_bucket_init(&w->lookups, lookups,
+                                  MAX(MIN(2 * lookups, (uint64_t)WARD_LOOKUPS_BURST), lookups / 100), loop_now());
         /* what the sockets need comes before them */
         int r = 0;
         for (int i = GATE_FD_COUNT - 1; i >= 0 && r == 0; i--)
@@ -269,6 +273,12 @@ size_t ward_allowance(struct ward *w, enum ward_way way, size_t want) {
         if (way == WARD_SENT)
                 most = MIN(most, ward_left(w));
         return (size_t)MIN(most, (uint64_t)want);
+}
+
+uint64_t ward_wait(const struct ward *w, enum ward_way way) {
+        const struct meter_bucket *b = &w->bandwidth[way];
+
+        return meter_bucket_wait(b, MAX(b->rate / WAIT_SHARE, (uint64_t)WAIT_MIN));
 }
 
 void ward_passed(struct ward *w, enum ward_way way, size_t bytes) {

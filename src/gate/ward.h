@@ -12,7 +12,7 @@
 #include "gate/synth.h"
 #include "gate/tls.h"
 
-#define WARD_LOOKUPS       500 /* DNS questions a second, unless told less */
+#define WARD_LOOKUPS       500 /* DNS questions a second, unless told otherwise */
 #define WARD_LOOKUPS_BURST 1000
 #define WARD_QUERIES_MAX   16  /* DNS connections over TCP at a time */
 #define WARD_RESOLVING_MAX 128 /* names that are being resolved for it at a time */
@@ -69,6 +69,7 @@ void ward_pause(struct ward *w, enum gate_fd which);
 
 /* How many bytes may pass this way now, at most want; 0: not now. */
 size_t ward_allowance(struct ward *w, enum ward_way way, size_t want);
+uint64_t ward_wait(const struct ward *w, enum ward_way way); /* when to ask again: milliseconds */
 void ward_passed(struct ward *w, enum ward_way way, size_t bytes);
 /* Is nothing allowed this way any more, ever? Then somebody who wants to pass more ends it all: ward_exhaust records it
  * and closes every connection of the ward. */

@@ -142,13 +142,25 @@ static void result(enum exchange_result r) {
         t.over = r == EXCHANGE_DENIED || r == EXCHANGE_END || r == EXCHANGE_RETARGET;
 }
 
+/* Does the request that comes next name another host? */
+static bool names_other(void) {
+        static struct http_head h;
+
+        if (http_request((const char *)t.client.bytes, t.client.size, &h) != HTTP_DONE)
+                return false;
+        return (h.host.present && !str_eq(h.host.name, t.setup.name)) ||
+               (h.absolute && !str_eq(h.line.name, t.setup.name));
+}
+
 static void client_turn(void) {
         size_t used = 1, made = 0;
         enum exchange_result r = EXCHANGE_MORE;
 
         while (r == EXCHANGE_MORE && t.client.size > 0 && used > 0) {
+                bool other = t.at_head && names_other();
+
                 r = exchange_request(t.x, t.client.bytes, t.client.size, &used, room, sizeof room, &made);
-                require(r != EXCHANGE_DENIED || made == 0);
+                require((r != EXCHANGE_DENIED && !other) || made == 0);
                 if (made > 0 && t.at_head) {
                         check_head(room, made);
                         t.at_head = false;
