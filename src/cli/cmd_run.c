@@ -128,6 +128,8 @@ int cmd_run(int argc, char **argv) {
         if (result == 0 && r.options.plan)
                 return print_plan(&r);
         if (result == 0)
+                result = plan_cache_guard(&r, &err);
+        if (result == 0)
                 result = start_run(&r, &err);
         if (result == 0)
                 result = loop_run(&r, &err);

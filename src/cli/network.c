@@ -23,11 +23,25 @@
 #define RESTARTS_MAX  3
 #define WAIT_MS       10000 /* for a gate that has to make an authority on a busy host */
 #define FLUSH_MS      2000
+#define READ_MAX      64
 
 static uint8_t packet[GATE_PACKET_MAX];
 
 static int say(struct network *n, const struct gate_message *m, const int *fds, size_t count) {
         return n->control >= 0 ? gate_send(n->control, m, fds, count) : -EPIPE;
+}
+
+/* The same to a gate that is still starting: waits while its socket is full, because it will read. */
+static int say_patiently(struct network *n, const struct gate_message *m, const int *fds, size_t count) {
+        int result = say(n, m, fds, count);
+
+        for (int left = WAIT_MS; result == -EAGAIN && left > 0; left -= 10) {
+                struct pollfd p = {.fd = n->control, .events = POLLOUT};
+
+                (void)poll(&p, 1, 10);
+                result = say(n, m, fds, count);
+        }
+        return result;
 }
 
 static int spawn(struct run *r, struct err *err) {
@@ -87,22 +101,26 @@ static int spawn(struct run *r, struct err *err) {
         return 0;
 }
 
-/* What we have and it does not, in one message. */
-static int give_descriptors(struct network *n) {
+#define MEMORIES (1U << GATE_MEMORY | 1U << GATE_KEY)
+#define SOCKETS  (~MEMORIES)
+
+/* Of these, what we have and it does not, in one message. */
+static int give_descriptors(struct network *n, unsigned which) {
         struct gate_message m = {.kind = GATE_ADD, .ward = WARD, .limits = n->limits};
         int fds[GATE_FDS_MAX];
         size_t count = 0;
 
         for (unsigned i = 0; i < GATE_FD_COUNT; i++)
-                if (n->fds[i] >= 0 && !(n->sent & 1U << i)) {
+                if (n->fds[i] >= 0 && (which & 1U << i) && !(n->sent & 1U << i)) {
                         m.fds |= 1U << i;
                         fds[count++] = n->fds[i];
                 }
         m.flags = n->learn ? GATE_WARD_LEARN : 0U;
         n->sent |= m.fds;
-        return say(n, &m, fds, count);
+        return say_patiently(n, &m, fds, count);
 }
 
+/* Sockets last: what waits in them is judged by all of the rules, with all of the secrets. */
 static int tell(struct network *n, struct err *err) {
         struct gate_message rules = {.kind = GATE_RULES,
                                      .ward = WARD,
@@ -110,9 +128,9 @@ static int tell(struct network *n, struct err *err) {
                                      .rules = n->rules,
                                      .rules_size = n->rules_size};
 
-        int result = give_descriptors(n);
+        int result = give_descriptors(n, MEMORIES);
         if (result == 0)
-                result = say(n, &rules, NULL, 0);
+                result = say_patiently(n, &rules, NULL, 0);
         for (size_t i = 0; i < n->secret_count && result == 0; i++) {
                 struct gate_message secret = {.kind = GATE_SECRET,
                                               .ward = WARD,
@@ -120,8 +138,10 @@ static int tell(struct network *n, struct err *err) {
                                               .holder = n->secrets[i].holder,
                                               .value = n->secrets[i].value,
                                               .value_size = n->secrets[i].size};
-                result = say(n, &secret, NULL, 0);
+                result = say_patiently(n, &secret, NULL, 0);
         }
+        if (result == 0 && n->given)
+                result = give_descriptors(n, SOCKETS);
         return result < 0 ? err_set(err, result, "could not tell the gate what may be reached") : 0;
 }
 
@@ -151,13 +171,16 @@ static void read_plan(struct run *r) {
         }
 }
 
+int network_prepare(struct run *r, struct err *err) {
+        read_plan(r);
+        return network_secrets(r, err);
+}
+
 int network_start(struct run *r, struct err *err) {
         struct network *n = &r->network;
 
-        read_plan(r);
-        int result = network_secrets(r, err);
-        if (result < 0 || !n->rules)
-                return result;
+        if (!n->rules)
+                return 0;
         n->generation = 1;
         n->learn = r->options.learn;
         /* which name has which address outlives a gate */
@@ -165,7 +188,7 @@ int network_start(struct run *r, struct err *err) {
         if (n->fds[GATE_MEMORY] < 0 || ftruncate(n->fds[GATE_MEMORY], WARD_MEMORY) < 0 ||
             fcntl(n->fds[GATE_MEMORY], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return err_set(err, -errno, "could not make a memory file for names");
-        result = spawn(r, err);
+        int result = spawn(r, err);
         return result < 0 ? result : tell(n, err);
 }
 
@@ -216,17 +239,17 @@ static void take_denial(struct run *r, const struct gate_event *e) {
                 return;
         }
         if (e->method[0])
-                (void)snprintf(d.what, sizeof d.what, "%.24s %.100s%.60s", e->method, e->host, e->path);
+                (void)snprintf(d.what, sizeof d.what, "%.31s %s%.60s", e->method, e->host, e->path);
         else if (!e->host[0]) /* refused before it had said where to */
                 (void)snprintf(d.what, sizeof d.what, "connect");
         else if (e->port)
-                (void)snprintf(d.what, sizeof d.what, "connect %.160s:%u", e->host, e->port);
+                (void)snprintf(d.what, sizeof d.what, "connect %s:%u", e->host, e->port);
         else
-                (void)snprintf(d.what, sizeof d.what, "look up %.160s", e->host);
+                (void)snprintf(d.what, sizeof d.what, "look up %s", e->host);
         (void)snprintf(d.reason, sizeof d.reason, "%s", gate_reason_name(e->reason));
         (void)snprintf(d.rule, sizeof d.rule, "%s", rule);
         (void)snprintf(d.source, sizeof d.source, "gate");
-        (void)snprintf(d.text, sizeof d.text, "%.190s: %s%s%.150s", d.what, gate_reason_text(e->reason),
+        (void)snprintf(d.text, sizeof d.text, "%s: %s%s%.150s", d.what, gate_reason_text(e->reason),
                        e->detail[0] ? "; " : "", e->detail);
         gate_hint(e, d.remedy, sizeof d.remedy);
         outcome_deny(&r->outcome, &d);
@@ -265,12 +288,14 @@ static int take(struct run *r) {
         case GATE_FAILED:
                 (void)snprintf(n->failure, sizeof n->failure, "%.200s", m.text);
                 break;
+        case GATE_APPLIED:
+                break;
         default:
-                break; /* APPLIED, or nothing that a gate has to say */
+                result = -EBADMSG; /* not for a gate to say: it is not ours any more */
         }
         while (count > 0)
                 (void)close(fds[--count]);
-        return (int)m.kind;
+        return result < 0 ? result : (int)m.kind;
 }
 
 static void bury(struct network *n) {
@@ -317,7 +342,8 @@ static int take_over(struct run *r, struct err *err) {
 }
 
 int network_read(struct run *r, struct err *err) {
-        for (;;) {
+        /* a few at a time: a gate that never stops talking must not keep us from time, signals and output */
+        for (unsigned i = 0; i < READ_MAX; i++) {
                 int result = r->network.control >= 0 ? take(r) : -EAGAIN;
 
                 if (result == -EAGAIN)
@@ -329,6 +355,7 @@ int network_read(struct run *r, struct err *err) {
                 else if (result == GATE_FAILED)
                         return err_set(err, ERR_UNENFORCED, "the gate cannot do its work: %s", r->network.failure);
         }
+        return 0;
 }
 
 /* Reads messages until one of this kind has come. */
@@ -344,14 +371,13 @@ static int wait_for(struct run *r, int kind, int ms) {
                         return 0;
                 if (result <= 0 && result != -EAGAIN)
                         return result == 0 ? -EPIPE : result;
-                if (result > 0)
-                        continue;
                 (void)clock_gettime(CLOCK_MONOTONIC, &t);
                 int64_t left = end - ((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000);
                 struct pollfd p = {.fd = n->control, .events = POLLIN};
                 if (left <= 0)
                         return -ETIMEDOUT;
-                (void)poll(&p, 1, (int)left);
+                if (result < 0)
+                        (void)poll(&p, 1, (int)left);
         }
 }
 
@@ -377,7 +403,7 @@ void network_give(struct run *r, int *fds, size_t count) {
                 else
                         (void)close(fds[i]);
         n->given = true;
-        (void)give_descriptors(n); /* a gate that is gone is noticed by its socket */
+        (void)give_descriptors(n, SOCKETS); /* a gate that is gone is noticed by its socket */
 }
 
 void network_reload(struct run *r) {
@@ -390,7 +416,7 @@ void network_reload(struct run *r) {
 
         if (!n->rules || !plan_cache_changed(r))
                 return;
-        if (plan_cache_get(&next, &err) < 0) {
+        if (plan_cache_get(&next, &err) < 0 || plan_cache_guard(&next, &err) < 0) {
                 static char said[sizeof err.text]; /* once per mistake, not once a second */
 
                 if (!str_eq(said, err.text))
@@ -411,8 +437,12 @@ void network_reload(struct run *r) {
         if (!copy)
                 return; /* the next look tries again */
         memcpy(copy, m.rules, m.rules_size);
-        m.token = ++n->generation;
-        (void)say(n, &m, NULL, 0);
+        m.token = n->generation + 1;
+        if (say(n, &m, NULL, 0) < 0) { /* the next look tries again */
+                free(copy);
+                return;
+        }
+        n->generation++;
         free(n->newer);
         n->rules = n->newer = copy;
         n->rules_size = m.rules_size;

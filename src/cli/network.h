@@ -47,6 +47,8 @@ struct network {
                 .control = -EBADF, .fds = { -EBADF, -EBADF, -EBADF, -EBADF, -EBADF, -EBADF, -EBADF, -EBADF }           \
         }
 
+/* What the plan says about the network; reads the values of secrets, before anything is forked. */
+int network_prepare(struct run *r, struct err *err);
 /* Does the plan want a gate? Then starts it: it works while the rest of the sandbox is made. */
 int network_start(struct run *r, struct err *err);
 /* Before the cell is cloned: waits for what has to be inside from the beginning. */

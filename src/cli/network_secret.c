@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "cli/run.h"
 
@@ -45,7 +46,7 @@ static int read_value(struct network_secret *s, const char *file, struct err *er
                 if (size > 0 && data[size - 1] == '\n')
                         size--;
         } else {
-                const char *value = getenv(s->name);
+                char *value = getenv(s->name);
 
                 if (!value) {
                         (void)err_set(err, ERR_INPUT, "--secret %s: the variable is not set", s->name);
@@ -55,6 +56,7 @@ static int read_value(struct network_secret *s, const char *file, struct err *er
                 size = strlen(value);
                 if (!data)
                         return err_set(err, -ENOMEM, "--secret %s", s->name);
+                explicit_bzero(value, size); /* from what /proc shows of us, and of the keeper */
         }
         s->value = (uint8_t *)data;
         s->size = size;
@@ -91,9 +93,13 @@ static int add(struct run *r, const char *text, struct err *err) {
 }
 
 int network_secrets(struct run *r, struct err *err) {
+        static const struct rlimit none = {1, 1}; /* 1, not 0: a handler behind a pipe is not started either */
         struct network *n = &r->network;
         struct plan_walk walk = {0};
         struct plan_step s;
+
+        if (r->options.secret_count > 0 && setrlimit(RLIMIT_CORE, &none) < 0 && errno != EPERM)
+                return err_set(err, -errno, "could not rule out core dumps");
 
         for (size_t i = 0; i < r->options.secret_count; i++) {
                 int result = add(r, r->options.secret[i], err);

@@ -151,6 +151,63 @@ static int unpack(struct run *r, const void *bytes, size_t size, bool fresh, str
         return plan_check(plan, plan_size, &r->plan, err);
 }
 
+/* Is this path, or a folder on the way to it, in something that the command may write? Links on the way count, so every
+ * part is looked at. */
+static const char *writable_above(const struct run_options *o, const char *path) {
+        char part[PATH_MAX];
+        size_t n = strlen(path);
+
+        if (n >= sizeof part)
+                return path;
+        memcpy(part, path, n + 1);
+        for (;;) {
+                _cleanup_free_ char *real = realpath(part, NULL);
+
+                for (size_t i = 0; real && i < o->share_count; i++) {
+                        const char *share = o->shares[i].source;
+                        size_t length = strlen(share);
+
+                        if (o->shares[i].writable && strncmp(real, share, length) == 0 &&
+                            (real[length] == '/' || real[length] == '\0'))
+                                return share;
+                }
+                char *slash = strrchr(part, '/');
+                if (!slash || slash == part)
+                        return NULL;
+                *slash = '\0';
+        }
+}
+
+/* With --live, what a profile says becomes the rules of the command that runs. It must not be the command that says it:
+ * neither in a file that was read nor in one that was looked for. */
+int plan_cache_guard(const struct run *r, struct err *err) {
+        struct wire w = {.start = r->plan_bytes, .size = r->plan_size};
+
+        (void)wire_bytes(&w, 8);
+        for (uint32_t sources = wire_u32(&w); sources > 0 && wire_ok(&w) && r->options.live; sources--) {
+                const char *path = wire_str(&w);
+                char full[PATH_MAX], cwd[PATH_MAX];
+
+                (void)wire_u16(&w);
+                (void)wire_bytes(&w, HASH_SIZE);
+                if (!wire_ok(&w) || str_starts(path, "builtin:"))
+                        continue;
+                if (snprintf(full, sizeof full, "%s%s%s",
+                             path[0] == '/'            ? ""
+                             : getcwd(cwd, sizeof cwd) ? cwd
+                                                       : "",
+                             path[0] == '/' ? "" : "/", path) >= (int)sizeof full)
+                        return err_set(err, ERR_LIMIT, "the path of a profile is too long");
+                const char *share = writable_above(&r->options, full);
+                if (share) {
+                        (void)err_set(err, ERR_REFUSED,
+                                      "--live: the command could write its own rules: '%s' is in '%s'", path, share);
+                        return err_hint(err, "keep the profile outside of what --rw shares, or use --workspace");
+                }
+        }
+        return 0;
+}
+
 /* Did anything that the latest plan was made from change since? */
 bool plan_cache_changed(const struct run *r) {
         struct wire w = {.start = r->live_bytes ? r->live_bytes : r->plan_bytes,

@@ -88,12 +88,12 @@ enum run_reason {
 
 /* Something that was refused or a limit that was reached, from a source outside the sandbox. */
 struct run_denial {
-        char what[192];   /* "exec /usr/bin/git", "limits.memory" */
+        char what[384];   /* "exec /usr/bin/git", "limits.memory" */
         char rule[64];    /* the profile key */
         char reason[24];  /* the gate's word for it; "" for others */
         char source[32];  /* who saw it: cgroup, landlock audit, guest, … */
-        char text[384];   /* a sentence */
-        char remedy[192]; /* how to allow it */
+        char text[768];   /* a sentence */
+        char remedy[768]; /* how to allow it */
         uint64_t count;
 };
 
@@ -161,8 +161,9 @@ void options_free(struct run_options *o);
 
 /* plan_cache.c: finds or compiles the plan; fills r->plan and r->limits. */
 int plan_cache_get(struct run *r, struct err *err);
-bool plan_cache_changed(const struct run *r);              /* since the plan that r follows */
-void plan_cache_follow(struct run *r, struct run *latest); /* takes latest's plan for the next look */
+int plan_cache_guard(const struct run *r, struct err *err); /* --live: can the command write what decides about it? */
+bool plan_cache_changed(const struct run *r);               /* since the plan that r follows */
+void plan_cache_follow(struct run *r, struct run *latest);  /* takes latest's plan for the next look */
 
 /* skeleton.c: a prepared root directory for this plan, if there can be one; speeds up, changes nothing else. */
 void skeleton_get(struct run *r);

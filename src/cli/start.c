@@ -303,6 +303,8 @@ int start_run(struct run *r, struct err *err) {
         if (result == 0)
                 result = prepare_ids(r, err);
         if (result == 0)
+                result = network_prepare(r, err);
+        if (result == 0)
                 result = keeper_start(r, err); /* before anything that would be left behind */
         if (result == 0)
                 result = network_start(r, err); /* works while we do */

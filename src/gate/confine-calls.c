@@ -3,6 +3,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -111,12 +112,18 @@ static const struct {
 #define AT(field)  ((uint32_t)offsetof(struct seccomp_data, field))
 #define ADD(...)   program[n++] = (struct sock_filter)__VA_ARGS__
 
-/* The sockets of the socket call: streams and datagrams, of the two families. */
+/* The sockets of the socket call: streams and datagrams, TCP and UDP. Other protocols are parts of the kernel that a
+ * gate has no use for, and asking for one may load it. */
 static size_t add_socket_type(struct sock_filter *program, size_t n) {
         ADD(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(args[1])));
         ADD(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf));
         ADD(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0));
         ADD(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 1, 0));
+        ADD(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+        ADD(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(args[2])));
+        ADD(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 3, 0));
+        ADD(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 2, 0));
+        ADD(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 1, 0));
         ADD(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
         return n;
 }
@@ -152,7 +159,7 @@ static size_t build(struct sock_filter *program) {
         ADD(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
         return n;
 }
-static_assert(4 + 2 * ELEMENTSOF(plain) + 16 * ELEMENTSOF(tested) + 6 < FILTER_MAX, "the filter has room");
+static_assert(4 + 2 * ELEMENTSOF(plain) + 16 * ELEMENTSOF(tested) + 11 < FILTER_MAX, "the filter has room");
 
 int confine_calls(struct err *err) {
         struct sock_filter program[FILTER_MAX];

@@ -86,6 +86,7 @@ static int step_no_new_privileges(const struct confine *c) {
 /* Changing ids clears the parent-death signal and the dumpable flag's meaning, so both come after it. */
 static int step_process(const struct confine *c) {
         struct rlimit core = {1, 1}, now;
+        static const struct rlimit file = {8 << 20, 8 << 20}; /* of an authority's files, and of denials */
 
         (void)c;
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
@@ -93,7 +94,7 @@ static int step_process(const struct confine *c) {
                 return -errno;
         /* a limit of 1 byte also stops handlers behind a pipe; lower is lower */
         core.rlim_max = core.rlim_cur = MIN(core.rlim_max, now.rlim_max);
-        return result(setrlimit(RLIMIT_CORE, &core));
+        return result(setrlimit(RLIMIT_FSIZE, &file) < 0 ? -1 : setrlimit(RLIMIT_CORE, &core));
 }
 
 static int step_landlock(const struct confine *c) {

@@ -19,11 +19,13 @@
 
 static uint8_t packet[GATE_PACKET_MAX] __attribute__((aligned(16)));
 
+static bool flushing;
+
 int control_send_with(const struct gate_message *m, const int *fds, size_t count) {
         int r = gate_send(GATE_FD, m, fds, count);
 
-        /* an event that does not fit is told later; somebody waits for everything else */
-        if (r == -EAGAIN && m->kind != GATE_EVENT) {
+        /* an event that does not fit is told later; somebody waits for everything else, and for events in a flush */
+        if (r == -EAGAIN && (m->kind != GATE_EVENT || flushing)) {
                 struct pollfd p = {.fd = GATE_FD, .events = POLLOUT};
 
                 (void)poll(&p, 1, SEND_WAIT_MS);
@@ -58,11 +60,17 @@ static void deal(struct ward *w) {
         flow_catch_up(w);
 }
 
+static void report_all(struct ward *w) {
+        flushing = true;
+        event_flush(w);
+        flushing = false;
+}
+
 static void flush(struct ward *w, uint32_t token) {
         struct gate_message m = {.kind = GATE_FLUSHED, .ward = w->id, .token = token};
 
         deal(w);
-        event_flush(w);
+        report_all(w);
         m.totals = w->totals;
         m.totals.active = w->active;
         (void)control_send(&m);
@@ -103,7 +111,7 @@ static int carry_out(const struct gate_message *m, const int *fds, size_t count,
         case GATE_SECRET:
                 return ward_secret(w, m, err);
         case GATE_REMOVE:
-                event_flush(w);
+                report_all(w);
                 ward_remove(w);
                 return 0;
         case GATE_FLUSH:

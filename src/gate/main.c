@@ -85,6 +85,9 @@ static int start(int argc, char **argv, struct err *err) {
         accept_init();
         names_init();
         tap_init();
+        /* what is to be said is said on the control socket: the caller's stderr may be a file that can be rewritten */
+        if (dup2(STDIN_FILENO, STDERR_FILENO) < 0)
+                return err_set(err, -errno, "cannot let go of standard error");
         if ((r = confine(&c, err)) < 0)
                 return r;
         return control_listen(err);

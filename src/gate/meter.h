@@ -5,12 +5,13 @@
 
 /* rate tokens a second, at most burst saved up. UINT64_MAX: no bound. */
 struct meter_bucket {
-        uint64_t rate, burst, tokens;
-        uint64_t last; /* ms of the last refill; tokens are counted in thousandths */
+        uint64_t rate, burst;
+        int64_t tokens; /* in thousandths; below 0 when more was taken than was there: it has to be made up first */
+        uint64_t last;  /* ms of the last refill */
 };
 void meter_bucket_init(struct meter_bucket *b, uint64_t rate, uint64_t burst, uint64_t now);
 uint64_t meter_bucket_has(struct meter_bucket *b, uint64_t now); /* how many may be taken now */
-void meter_bucket_take(struct meter_bucket *b, uint64_t count);  /* never below 0 */
+void meter_bucket_take(struct meter_bucket *b, uint64_t count);  /* also more than it has */
 /* Milliseconds until count are there, at least 1. */
 uint64_t meter_bucket_wait(const struct meter_bucket *b, uint64_t count);
 

@@ -7,6 +7,7 @@
 #include "gate/flow.h"
 #include "gate/hello.h"
 #include "gate/relay.h"
+#include "gate/side.h"
 
 #define ALERT_ACCESS_DENIED     49
 #define ALERT_UNRECOGNIZED_NAME 112
@@ -24,26 +25,17 @@ static void record(struct flow *f, const struct gate_event *e) {
         event_refused(f->ward, e);
 }
 
-/* Writes what can be written of these bytes and keeps the rest. False: the client is gone. */
+/* Writes what can be written of these bytes and keeps the rest, after what waits already. False: it cannot be said. */
 static bool write_client(struct flow *f, const void *words, size_t size) {
-        struct flow_side *c = &f->client;
-        size_t done = 0;
+        struct pool_hold *out = &f->client.out;
 
-        if (pool_held(&c->out) == 0) {
-                ssize_t n = c->tls ? tls_write(c->tls, words, size)
-                                   : send(c->fd, words, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-                if (n < 0 && !c->tls)
-                        n = -errno;
-                if (n < 0 && n != -EAGAIN)
-                        return false;
-                done = n > 0 ? (size_t)n : 0;
-        } else if (pool_held(&c->out) + size <= POOL_SIZE - c->out.at) {
-                memcpy(c->out.data + c->out.end, words, size);
-                c->out.end += (uint32_t)size;
-                return true;
-        } else
+        if (pool_held(out) == 0)
+                return side_put(&f->client, words, size) >= 0;
+        if (size > POOL_SIZE - out->end)
                 return false;
-        return done == size || pool_keep(&c->out, (const uint8_t *)words + done, size - done) == 0;
+        memcpy(out->data + out->end, words, size);
+        out->end += (uint32_t)size;
+        return true;
 }
 
 void refuse_say(struct flow *f, const void *words, size_t size) {
@@ -170,19 +162,12 @@ void refuse_step(struct flow *f) {
 
 void linger_step(struct flow *f) {
         struct flow_side *c = &f->client;
+        int r = side_flush(c);
 
-        while (pool_held(&c->out) > 0) {
-                ssize_t n = c->tls ? tls_write(c->tls, c->out.data + c->out.at, pool_held(&c->out))
-                                   : send(c->fd, c->out.data + c->out.at, pool_held(&c->out),
-                                          MSG_DONTWAIT | MSG_NOSIGNAL);
-                if (n < 0 && (c->tls ? n == -EAGAIN : errno == EAGAIN))
-                        return;
-                if (n <= 0) {
-                        flow_reset(f);
-                        return;
-                }
-                pool_used(&c->out, (size_t)n);
-        }
+        if (r < 0)
+                flow_reset(f);
+        if (r <= 0)
+                return;
         flow_shut(c);
         for (;;) {
                 ssize_t n = recv(c->fd, NULL, RELAY_CHUNK, MSG_TRUNC | MSG_DONTWAIT);

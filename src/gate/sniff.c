@@ -51,7 +51,10 @@ void sniff_begin(struct flow *f) {
                 return;
         }
         enum gate_reason reason = flow_decide(f);
-        if (reason != GATE_USED)
+        const char *special = address_special(&f->address);
+        if (!name && special && str_eq(special, "loopback"))
+                refuse(f, GATE_NO_RULE, "loopback stays inside"); /* it was not led here, but came by itself */
+        else if (reason != GATE_USED)
                 refuse(f, reason, "");
         else if (strict(f))
                 flow_move(f, FLOW_SNIFF);

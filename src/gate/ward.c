@@ -180,6 +180,7 @@ int ward_add(const struct gate_message *m, int fds[GATE_FD_COUNT], struct err *e
         if (new && !(w = create(m->ward, err)))
                 return -ENOMEM;
         w->flags = m->flags;
+        w->exhausted = w->exhausted && m->limits.egress <= w->limits.egress; /* a larger budget opens it again */
         w->limits = m->limits;
         uint64_t rate = m->limits.bandwidth;
         uint64_t lookups = m->limits.lookups == UINT64_MAX ? WARD_LOOKUPS : m->limits.lookups;
@@ -260,7 +261,7 @@ int ward_secret(struct ward *w, const struct gate_message *m, struct err *err) {
 uint64_t ward_left(const struct ward *w) {
         if (w->limits.egress == UINT64_MAX)
                 return UINT64_MAX;
-        return w->egress < w->limits.egress ? w->limits.egress - w->egress : 0;
+        return w->egress < w->limits.egress && !w->exhausted ? w->limits.egress - w->egress : 0;
 }
 
 bool ward_spent(const struct ward *w, enum ward_way way) {
@@ -294,6 +295,7 @@ void ward_passed(struct ward *w, enum ward_way way, size_t bytes) {
 void ward_exhaust(struct ward *w) {
         struct gate_event e = {.reason = GATE_EGRESS, .rule = -1};
 
+        w->exhausted = true;
         (void)snprintf(e.detail, sizeof e.detail, "every connection was closed");
         w->totals.refused++;
         event_refused(w, &e);

@@ -43,6 +43,7 @@ struct ward {
         uint32_t queries;          /* DNS connections */
         uint32_t resolving;
         uint64_t egress; /* bytes sent, names asked for included */
+        bool exhausted;  /* somebody wanted to send more than the budget */
         struct meter_bucket bandwidth[2], lookups;
         struct meter_hosts hosts;
         struct event_log events;

@@ -3,6 +3,8 @@ import json
 import threading
 import time
 
+import pytest
+
 PROFILE = "profile: 1\nname: live\nextends: medium\nnetwork: {{allow: [{}]}}\n"
 
 # Asks for both hosts again and again, and keeps one connection to the first open all the time.
@@ -76,3 +78,21 @@ def test_rules_follow_the_profile(net):
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("where", ["itself", "a link to it", "what it extends"])
+def test_the_command_cannot_write_its_own_rules(net, where):
+    """A profile that is in a folder the command may write would be the command's to change."""
+    shared, apart = net.who.folder("shared"), net.who.folder("apart")
+    text = PROFILE.format("{host: example.test}")
+    (shared / "p.yaml").write_text(text)
+    path = shared / "p.yaml"
+    if where == "a link to it":
+        path = apart / "link.yaml"
+        path.symlink_to(shared / "p.yaml")
+    elif where == "what it extends":
+        path = apart / "child.yaml"
+        path.write_text(f"profile: 1\nname: child\nextends: {shared}/p.yaml\n")
+    result = net.run("--live", "--profile", path, "--rw", shared, "--", "true")
+    assert result.status == 125 and "its own rules" in result.errors, result
+    assert net.run("--profile", path, "--rw", shared, "--", "true").status == 0
