@@ -148,15 +148,16 @@ void learn_gate_event(struct run *r, const struct gate_event *e) {
 
 /* ---- afterwards ---- */
 
-/* Everything under the filter is dead, so nothing more is noted. One that hangs in a file system that does not answer
- * is left behind: its notes are here, and it ends with that call. */
+/* Everything under the filter is dead: the watcher judges what it heard last, and ends by itself. One that hangs in a
+ * file system that does not answer is killed and left behind: its notes are here, and it ends with that call. */
 static void end_watcher(struct learn *l) {
         struct timespec pause = {.tv_nsec = 1000000};
 
         if (l->watcher <= 0)
                 return;
-        (void)kill(l->watcher, SIGKILL);
-        for (unsigned i = 0; i < 500; i++) {
+        for (unsigned i = 0; i < 1000; i++) {
+                if (i == 500)
+                        (void)kill(l->watcher, SIGKILL);
                 pid_t r = waitpid(l->watcher, NULL, WNOHANG);
                 if (r == l->watcher || (r < 0 && errno != EINTR))
                         break;

@@ -109,9 +109,12 @@ struct learn_call {
         bool follow; /* a link at the end is followed */
         bool used;   /* opened or entered, not only looked for */
         bool create; /* CHANGE: made if it is not there */
+        int inside;  /* what the path is inside, from learn_look; or -errno */
         char path[2 * LEARN_PATH_SIZE];
 };
-void learn_judge(int root, const struct learn_call *c, struct learn_notes *notes);
+void learn_look(int root, struct learn_call *c); /* inside, before the call goes on */
+/* On the host, after the call went on: how long that takes must not tell the caller what is there. */
+void learn_judge(int root, struct learn_call *c, struct learn_notes *notes);
 void learn_note(struct learn_notes *n, enum learn_kind kind, unsigned flags, const char *path, const char *real);
 
 /* What goes to `stockade-policy learn` on its standard input: LEARN_MAGIC, then entries, hosts and totals. */

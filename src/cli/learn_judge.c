@@ -297,17 +297,22 @@ static void judge_exec(int root, const struct learn_call *c, int fd, struct lear
                 return;
         script = (struct learn_call){.kind = LEARN_EXEC, .follow = true};
         (void)snprintf(script.path, sizeof script.path, "%s", line);
+        learn_look(root, &script);
         learn_judge(root, &script, notes);
 }
 
-void learn_judge(int root, const struct learn_call *c, struct learn_notes *notes) {
+void learn_look(int root, struct learn_call *c) {
+        c->inside = look_inside(root, c->path, c->kind != LEARN_MAKE && c->follow);
+}
+
+void learn_judge(int root, struct learn_call *c, struct learn_notes *notes) {
+        _cleanup_fd_ int fd = TAKE_FD(c->inside);
+
         if (c->kind == LEARN_MAKE) {
-                _cleanup_fd_ int there = look_inside(root, c->path, false);
-                if (there < 0)
+                if (fd < 0)
                         judge_make(root, c, notes);
                 return;
         }
-        _cleanup_fd_ int fd = look_inside(root, c->path, c->follow);
         if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
                 return; /* links of /proc, permissions: not for want of a profile */
         if (c->kind == LEARN_CHANGE)

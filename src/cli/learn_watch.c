@@ -18,7 +18,8 @@
 #include "cli/learn.h"
 #include "cli/run.h"
 
-#define NONE 0xff /* no such argument */
+#define CALL_PATHS 2    /* that one call can name */
+#define NONE       0xff /* no such argument */
 
 enum how {
         HOW_OPEN,    /* flags say what is wanted */
@@ -251,36 +252,42 @@ static int open_root(pid_t pid) {
         return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static void note_call(struct watch *w, const struct seccomp_notif *n) {
-        static struct learn_call c; /* too large for the stack of a loop */
+/* Reads what the call names and looks at it inside. Returns how many paths there are to be judged. */
+static size_t note_call(struct watch *w, const struct seccomp_notif *n, struct learn_call calls[CALL_PATHS]) {
+        size_t count = 0;
         uint64_t args[6];
         pid_t pid = (pid_t)n->pid;
 
         memcpy(args, n->data.args, sizeof args);
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
-                if (rows[i].number != n->data.nr)
+                if (rows[i].number != n->data.nr || count >= CALL_PATHS)
                         continue;
-                c = (struct learn_call){0};
-                int r = read_call(pid, &rows[i], args, &c);
+                struct learn_call *c = &calls[count];
+                *c = (struct learn_call){.inside = -EBADF};
+                int r = read_call(pid, &rows[i], args, c);
                 _cleanup_fd_ int root = r == 0 && w->root < 0 ? open_root(pid) : -EBADF;
                 /* the number of a process that has ended may be another's by now */
                 if (!still_there(w, n->id))
-                        return;
+                        return count;
                 if (w->root < 0)
                         w->root = TAKE_FD(root);
                 if (r < 0 || w->root < 0) {
                         w->notes->unread++;
-                        return;
+                        return count;
                 }
-                if (c.path[0] != '/')
+                if (c->path[0] != '/')
                         continue;
-                read_how(&rows[i], args, &c);
-                learn_judge(w->root, &c, w->notes);
+                read_how(&rows[i], args, c);
+                learn_look(w->root, c);
+                count++;
         }
+        return count;
 }
 
 /* One call: noted, then let go on. */
 static void take_call(struct watch *w) {
+        static struct learn_call calls[CALL_PATHS]; /* too large for the stack of a loop */
+        size_t count = 0;
         union { /* a newer kernel may have more to say than our headers know */
                 struct seccomp_notif n;
                 char room[1024];
@@ -297,12 +304,14 @@ static void take_call(struct watch *w) {
                 w->guest = (pid_t)told.n.pid; /* the first call is the cell's, into the guest */
         else if ((pid_t)told.n.pid != w->guest) {
                 w->notes->calls++;
-                note_call(w, &told.n);
+                count = note_call(w, &told.n, calls);
         }
         memset(&answer, 0, sizeof answer);
         answer.r.id = told.n.id;
         answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
         (void)ask(w, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        for (size_t i = 0; i < count; i++)
+                learn_judge(w->root, &calls[i], w->notes);
 }
 
 /* Waits for the listener, which comes once, from the cell, before anything foreign runs. */

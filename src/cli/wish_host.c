@@ -85,7 +85,9 @@ int wish_hosts(struct wishes *w, const struct learn_host *hosts, size_t count) {
                 int family;
                 bool literal = parse(h->host, &family, address);
                 bool inner = h->reason == GATE_PRIVATE || (literal && special(family, address));
-                const char *why = reason_against(inner ? GATE_PRIVATE : h->reason);
+                /* no program asks for a pattern: a gate that says so is not to be believed */
+                const char *why = strchr(h->host, '*') ? "not the name of a host"
+                                                       : reason_against(inner ? GATE_PRIVATE : h->reason);
                 struct wish *wish = find(w, h->host, why);
 
                 if (!wish) {
