@@ -3,7 +3,7 @@ BUILD ?= build
 PYTEST = /usr/bin/python3 -m pytest -q -p no:cacheprovider
 export STOCKADE ?= $(CURDIR)/$(BUILD)/src/cli/stockade
 
-.PHONY: up build check check-all check-v2 check-clang check-sanitize fuzz bench format clean install
+.PHONY: up build check check-all check-v2 check-clang check-sanitize fuzz bench bench-gate format clean install
 
 up: build
 	tools/demo
@@ -30,6 +30,10 @@ fuzz:
 
 bench: build
 	bench/run
+
+bench-gate: build
+	tools/deps bench
+	bench/run-gate
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i

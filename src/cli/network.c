@@ -239,7 +239,7 @@ static void take_denial(struct run *r, const struct gate_event *e) {
                 return;
         }
         if (e->method[0])
-                (void)snprintf(d.what, sizeof d.what, "%.31s %s%.60s", e->method, e->host, e->path);
+                (void)snprintf(d.what, sizeof d.what, "%.31s %s:%u%.60s", e->method, e->host, e->port, e->path);
         else if (!e->host[0]) /* refused before it had said where to */
                 (void)snprintf(d.what, sizeof d.what, "connect");
         else if (e->port)

@@ -6,8 +6,10 @@ import subprocess
 import pytest
 
 import harness
+from world import by_root
 from test_gate_clients import JAVA, PROGRAMS, fetch_class, need, package, repositories, wheel  # noqa: F401  pylint: disable=unused-import
 
+pytestmark = by_root
 RULES = """secrets: [API_TOKEN]
 network: {allow: [{host: api.example.test, secret: API_TOKEN}]}
 files:

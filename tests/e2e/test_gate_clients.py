@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 import harness
-from world import allow, explained
+from world import allow, by_root, by_user, explained
 
 
 def need(program):
@@ -43,6 +43,7 @@ def test_fetch(net, command):
     assert "hello from internet" in yes.text
 
 
+@by_root
 def test_large_transfers(net):
     """50 MB down and 10 MB up, byte for byte."""
     script = ("curl -sS -m 20 https://$HOST/bytes/50000000 | sha256sum; head -c 10000000 /dev/zero > /tmp/f; sha256sum < /tmp/f;"
@@ -62,6 +63,7 @@ h.createSecureServer({key: fs.readFileSync(process.argv[1]), cert: fs.readFileSy
 """
 
 
+@by_root
 def test_http2(net):
     """HTTP/2 passes where nothing is opened."""
     node, folder = need("node"), net.world.folder / "tls"
@@ -77,6 +79,8 @@ def test_http2(net):
 @pytest.fixture(scope="module")
 def repositories(suite):
     folder = suite.folder / "git"
+    if folder.exists():
+        return folder
     env = {**os.environ, "HOME": str(suite.folder), "GIT_CONFIG_GLOBAL": "/dev/null"}
     subprocess.run(["git", "init", "-q", "-b", "main", folder / "work"], check=True, env=env)
     (folder / "work/file").write_text("in the repository\n" * 1000)
@@ -86,6 +90,7 @@ def repositories(suite):
     return folder
 
 
+@by_root
 @pytest.mark.parametrize("scheme", ["https", "http"])
 def test_git(net, repositories, scheme):
     need("git")
@@ -105,6 +110,7 @@ def wheel():
     return data.getvalue()
 
 
+@by_root
 def test_pip(net):
     need("/usr/bin/pip3")
     page = b'<html><body><a href="/files/demo-1.0-py3-none-any.whl">demo-1.0-py3-none-any.whl</a></body></html>'
@@ -128,6 +134,7 @@ def package():
     return data.getvalue()
 
 
+@by_user
 def test_npm(net):
     need("npm")
     tarball = package()
@@ -165,6 +172,7 @@ PROGRAMS = {
 }
 
 
+@by_user
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(net, name):
     program, script = PROGRAMS[name]
@@ -194,6 +202,8 @@ def fetch_class(suite):
     if not shutil.which("java") or not shutil.which("javac"):
         pytest.skip("no Java here")  # too large to ask for
     folder = suite.folder / "java"
+    if folder.exists():
+        return folder
     folder.mkdir()
     (folder / "Fetch.java").write_text(JAVA)
     subprocess.run(["javac", "-d", folder, folder / "Fetch.java"], check=True)
@@ -201,6 +211,7 @@ def fetch_class(suite):
     return folder
 
 
+@by_user
 def test_java(net, fetch_class):
     """Plain HTTP: Java has a store of its own, which knows the world's authority only when the gate opens TLS."""
     yes, _ = both(net, f"java -Xmx200m -Xshare:auto -cp {fetch_class} Fetch http://$HOST/ | grep hello", "--profile",
@@ -208,6 +219,7 @@ def test_java(net, fetch_class):
     assert "hello from internet" in yes.text
 
 
+@by_root
 def test_redirects_are_judged(net):
     """Each hop anew: to metadata, to another name, to loopback, to another port."""
     targets = ["http://169.254.169.254/", "http://evil.test/", "http://127.0.0.1:8080/", "http://example.test:8080/",
@@ -221,6 +233,7 @@ def test_redirects_are_judged(net):
     explained(result, "169.254.169.254")
 
 
+@by_user
 def test_many_at_once(net):
     """A hundred clients together, directly and through the proxy."""
     result = net.py("""

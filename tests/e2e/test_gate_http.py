@@ -3,7 +3,9 @@ import json
 
 import pytest
 
-from world import allow, explained
+from world import allow, by_user, explained
+
+pytestmark = by_user
 
 HOST = "raw.example.test"
 MARK = "GET /SMUGGLED HTTP/1.1\\r\\nHost: raw.example.test\\r\\n\\r\\n"
@@ -90,11 +92,8 @@ def test_what_can_be_read_in_two_ways(net):
 @pytest.mark.parametrize("body", ["5;ext=1\\r\\nhello\\r\\n0\\r\\n\\r\\n", "5\\nhello\\r\\n0\\r\\n\\r\\n",
                                   "0x5\\r\\nhello\\r\\n0\\r\\n\\r\\n", "5\\r\\nhelloX\\r\\n0\\r\\n\\r\\n",
                                   "5\\r\\nhello\\r\\n0\\r\\nHost: evil.test\\r\\n\\r\\n", "fffffffffffffffff\\r\\n", "-1\\r\\n", "\\r\\n", " 5\\r\\nhello\\r\\n0\\r\\n\\r\\n"])
-def test_chunks(user, world, body):
+def test_chunks(net, body):
     """Chunked bodies are read as strictly: what follows a doubtful one is never taken for a request."""
-    from world import Net
-    net = Net(world, user)
-    world.reset()
     result = net.py(f"""
 head = "POST {{}} HTTP/1.1\\r\\nHost: {HOST}\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n"
 for where, u in ((("{HOST}", 80), "/"), (PROXY, "http://{HOST}/")):

@@ -3,7 +3,9 @@ import json
 
 import pytest
 
-from world import allow, explained
+from world import allow, by_user, explained
+
+pytestmark = by_user
 
 SPELLINGS = """
 names = ["evil.test", "EVIL.test", "evil.test.", "example.test.evil.test", "evil.test#example.test", "evil.test?example.test",
@@ -34,6 +36,7 @@ def one(name):
         if b"\\x05\\x00\\x00\\x01" in a or a[2:4] == b"\\x05\\x00": passed.append(("socks", name, a))
     a = ask(("example.test", 80), b"GET / HTTP/1.1\\r\\nHost: " + raw + b"\\r\\nConnection: close\\r\\n\\r\\n", 1.5)
     if status(a) == 200: passed.append(("host", name, a))
+    if name.strip(".").lower().replace("..", ".") in ("example.test", "localhost"): return  # the same on the wire; the sandbox's own
     try: a = dns(question(wire_name(raw)), timeout=1.5)
     except ValueError: return
     if count(a): passed.append(("dns", name, a))
@@ -44,7 +47,9 @@ say(passed=passed)
 """, *allow("example.test"), "--processes", "150", timeout=28)
     facts = json.loads(result.ok())
     assert facts["passed"] == [], facts
-    assert net.seen.all() == [] and net.names.asked() == []
+    # a connection to the allowed name may be made before its first request was read; nothing is said on it
+    assert net.seen.requests() == [] and {e["address"] for e in net.seen.all()} <= {"203.0.113.10", "2001:db8::10"}
+    assert {q.name for q in net.names.asked()} <= {"example.test"}
 
 
 def test_good_spellings(net):
@@ -197,9 +202,7 @@ for host in ("198.18.0.1", "198.18.0.2", "127.0.0.1", "fd53:746f:636b::1", "172.
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"])
-def test_variables(user, world, name):
-    from world import Net
-    world.reset()
-    result = Net(world, user).sh(f'printf "%s %s" "${name}" "${name.lower()}"', *allow("example.test"))
+def test_variables(net, name):
+    result = net.sh(f'printf "%s %s" "${name}" "${name.lower()}"', *allow("example.test"))
     upper, lower = (result.ok() + " ").split(" ")[:2]
     assert upper and upper == lower and ("127.0.0.1" in upper if name == "NO_PROXY" else "://" in upper)

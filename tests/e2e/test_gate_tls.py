@@ -3,7 +3,9 @@ import json
 
 import pytest
 
-from world import allow, explained
+from world import allow, by_root, explained
+
+pytestmark = by_root
 
 # how a connection to example.test:443 can be had; each gives a connection whose next bytes are the client's
 WAYS = """
@@ -85,7 +87,14 @@ say(passed=[n for n, a in bad.items() if a[:1] == b"\\x16" or b"hello" in a],
     # anything but None is what a server read from a hello
     assert {e["sni"] for e in net.seen.all("connection")} <= {None, "example.test", "EXAMPLE.Test"}
     assert net.seen.requests() == []
-    explained(result, "evil.test")
+    explained(result, "example.test")
+
+
+def test_the_other_name_is_told(net):
+    result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "5", "--noproxy", "*", "--connect-to", "evil.test:443:example.test:443",
+                     "https://evil.test/")
+    assert result.status == 35 and net.seen.all() == []
+    assert "example.test" in explained(result, "evil.test")["what"]
 
 
 @pytest.mark.parametrize("port", [80, 8080, 9000])

@@ -315,6 +315,11 @@ class Net:
         return ["--profile", path]
 
 
+# what does not depend on who starts it is tried by one of them; both take part in every theme
+by_root = pytest.mark.parametrize("who", ["root"], indirect=True)
+by_user = pytest.mark.parametrize("who", ["rootless"], indirect=True)
+
+
 def allow(*hosts):
     return [word for host in hosts for word in ("--allow", host)]
 

@@ -1,7 +1,8 @@
 """An authoritative name server for the test world: it counts every question, and tests say what it answers.
 
 An entry of the zone is a list of addresses, a word ("NXDOMAIN", "SERVFAIL", "REFUSED", "silence", "garbage"), or a
-function of (how often this name was asked before, type) that returns one. "cname:NAME" in a list is an alias.
+function of (how often this name was asked before, type) that returns one. "cname:NAME" in a list is an alias; "tcp" says
+that the answer is too long for a datagram.
 """
 import socket
 import struct
@@ -52,15 +53,20 @@ class Names:
             return None
         if entry == "garbage":
             return query[:2] + b"\x84\x00" + b"\xff" * 40
+        if "tcp" in entry and transport == "udp":
+            return query[:2] + struct.pack("!HHHHH", 0x8680, 1, 0, 0, 0) + query[12:end]
         code, records = CODES[entry] if isinstance(entry, str) else 0, b""
         count = 0
         if not code:
             for item in entry:
+                if item == "tcp":
+                    continue
                 if item.startswith("cname:"):
                     target = item[6:]
                     records += b"\xc0\x0c" + struct.pack("!HHIH", 5, 1, ttl, len(wire_name(target))) + wire_name(target)
                     count += 1
-                    for address in self.zone.get(target, []):
+                    further = self.zone.get(target, [])
+                    for address in further if isinstance(further, list) else []:
                         records, count = self.address(records, count, kind, address, ttl, wire_name(target))
                 else:
                     records, count = self.address(records, count, kind, item, ttl, b"\xc0\x0c")
@@ -69,7 +75,7 @@ class Names:
     @staticmethod
     def address(records, count, kind, text, ttl, owner):
         family = socket.AF_INET6 if ":" in text else socket.AF_INET
-        if kind != (28 if ":" in text else 1):
+        if kind != (28 if ":" in text else 1) or text.startswith(("cname:", "tcp")):  # an alias of an alias is for the client to follow
             return records, count
         data = socket.inet_pton(family, text)
         return records + owner + struct.pack("!HHIH", kind, 1, ttl, len(data)) + data, count + 1

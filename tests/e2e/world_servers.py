@@ -273,8 +273,10 @@ class Requests(BaseHTTPRequestHandler):
         text = self.headers.get("Authorization", "-").encode()
         self.wfile.write(bytes([0x81, len(text)]) + text)
         self.wfile.flush()
-        while data := self.connection.recv(4096):
-            self.connection.sendall(data)
+        while head := self.rfile.read(6):  # short frames, masked
+            text = bytes(byte ^ head[2 + at % 4] for at, byte in enumerate(self.rfile.read(head[1] & 127)))
+            self.wfile.write(bytes([head[0], len(text)]) + text)
+            self.wfile.flush()
         self.close_connection = True
 
     def do_git(self, rest, query, data):

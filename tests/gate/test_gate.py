@@ -2,6 +2,7 @@
 import contextlib
 import os
 import random
+import signal
 import socket
 import ssl
 import struct
@@ -49,6 +50,30 @@ class Http:
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
+def mirror(connection):
+    """Answers a request with its own body, slowly."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536)
+    head, body = data.split(b"\r\n\r\n", 1)
+    size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    while len(body) < size:
+        if len(body) < 400000:
+            time.sleep(0.01)
+        body += connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size + body)
+
+
+def web_socket(connection):
+    """Grants an upgrade, then mirrors bytes."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                       b"Sec-WebSocket-Accept: x\r\n\r\nfirst")
+    echo(connection)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     with World() as w:
@@ -83,6 +108,22 @@ def world(tmp_path_factory):
             with context.wrap_socket(connection, server_side=True) as s:
                 Http()(s)
 
+        def https_cut(connection):
+            """Answers, then goes without a word of farewell."""
+            with context.wrap_socket(connection, server_side=True) as s:
+                while b"\r\n\r\n" not in s.recv(65536):
+                    pass
+                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nConnection: close\r\n\r\n" + b"y" * 5000)
+                os.close(s.detach())
+
+        def https_mirror(connection):
+            with context.wrap_socket(connection, server_side=True) as s:
+                mirror(s)
+
+        w.serve(mirror, 8081)
+        w.serve(web_socket, 8082)
+        w.serve(https_mirror, 4431)
+        w.serve(https_cut, 4430)
         w.serve(https, 443)
         w.serve(https, 8443)
         yield w
@@ -275,7 +316,11 @@ def test_ports_names_and_literals(world):
         for own in (ward.OWN_V4, "127.0.0.1"):
             with g.connect(own, ward.TCP_PORT) as s:
                 assert closed(s) == ("reset", b"")
+        g.rules(rule(cidr="127.0.0.0/8", ports=(), private=True))
+        with g.connect("127.0.0.1", ward.TCP_PORT) as s:
+            assert closed(s) == ("reset", b"")
         found = reasons(g)
+        assert ("no-rule", "127.0.0.1", ward.TCP_PORT) in found and "unreachable" not in [r[0] for r in found]
         assert ("no-port", "a.test", 2500) in found
         assert ("no-rule", world.SERVER_V4, 7000) in found and ("no-rule", world.SERVER_V6, 7000) in found
         assert len(world.names.seen) == before
@@ -309,6 +354,7 @@ def test_private_answers(world):
                 assert s.recv(10) == b"x\n", name
         with g.dial("synth.test", 7000) as s:
             assert closed(s)[0] == "reset"
+        assert ("private", "synth.test", 7000) in reasons(g)  # not dialled at all, whatever the rule says
 
 
 def test_unresolved_and_unreachable(world):
@@ -343,7 +389,7 @@ def test_http_refused_in_words(world):
     with Gate(world, [rule("a.test", ports=(7000,))]) as g:
         with g.dial("a.test", 80) as s:
             how, words = "", get(s, "/secret/path?query=1")
-            assert words.startswith("HTTP/1.1 403") and '"host"' in words and "a.test" in words
+            assert words.startswith("HTTP/1.1 403") and '"host":"a.test"' in words and '"path":"/secret/path"' in words
             assert closed(s)[0] == "end"
         event = [e for e in g.refusals() if e["reason"] == "no-port"][0]
         assert (event["method"], event["path"]) == ("GET", "/secret/path")
@@ -370,11 +416,15 @@ def test_tls_names(world):
         with g.dial("a.test", 443) as s:
             s.sendall(b"SSH-2.0-x\r\n")
             assert closed(s) == ("reset", b"")
+        early = g.refusals()
+        assert "not TLS on the port of TLS" in [e["detail"] for e in early]
         with g.dial("a.test", 443) as s:
             assert get(s).startswith("HTTP/1.1 400")
-        events = g.refusals()
+        events = early + g.refusals()
         assert sum(e["count"] for e in events if e["reason"] == "wrong-server") == 6
-        assert "bad-protocol" in [e["reason"] for e in events]
+        details = [e["detail"] for e in events if e["reason"] == "bad-protocol"]
+        assert {"TLS on the port of HTTP", "not TLS on the port of TLS", "plain HTTP on the port of TLS"} >= set(details)
+        assert "plain HTTP on the port of TLS" in details and "TLS on the port of HTTP" in details
 
 
 def test_tls_hello_in_pieces(world):
@@ -398,6 +448,44 @@ def test_tls_hello_in_pieces(world):
             assert closed(s)[0] in ("end", "reset")
 
 
+def post_and_compare(s, size):
+    """Posts bytes, reads them back slowly, while the other side is slow too."""
+    data = os.urandom(size)
+    s.settimeout(30)
+    writer = threading.Thread(target=lambda: s.sendall(b"POST /ok HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n"
+                                                       % size + data), daemon=True)
+    writer.start()
+    answer = s.recv(1)
+    time.sleep(0.2)
+    answer += read_all(s, 1 << 30)
+    writer.join()
+    assert answer.startswith(b"HTTP/1.1 200") and answer.split(b"\r\n\r\n", 1)[1] == data
+
+
+def test_http_much_and_slowly(world):
+    with Gate(world, [rule("a.test", ports=(8081,))]) as g:
+        with g.dial("a.test", 8081) as s:
+            post_and_compare(s, 5 << 20)
+        assert g.flush()["active"] == 0
+
+
+def test_web_socket(world):
+    with Gate(world, [rule("a.test", ports=(8082,))]) as g:
+        with g.dial("a.test", 8082) as s:
+            s.sendall(b"GET /chat HTTP/1.1\r\nHost: a.test:8082\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                      b"Sec-WebSocket-Key: eHh4eHh4eHh4eHh4eHh4eA==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+            data = b""
+            while not data.endswith(b"first"):
+                data += s.recv(1000)
+            assert data.startswith(b"HTTP/1.1 101")
+            s.sendall(b"\x81\x02hi")
+            assert s.recv(100) == b"\x81\x02hi"
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(100) == b""
+        time.sleep(0.1)
+        assert g.flush()["active"] == 0
+
+
 def test_inspection_without_tls_fails_closed(world):
     with Gate(world, [rule("a.test", inspect=True, ports=(443, 80, 7000))]) as g:
         with g.dial("a.test", 443) as s:
@@ -413,7 +501,7 @@ def test_inspection_without_tls_fails_closed(world):
 def test_inspection(world):
     environment = {"PATH": os.environ["PATH"], "SSL_CERT_FILE": str(world.certificate)}
     with Gate(world, tls=True, environment=environment,
-              rules=[rule("a.test", methods=("GET",), paths=("/ok*",)), rule("b.test")]) as g:
+              rules=[rule("a.test", ports=(443, 4430), methods=("GET",), paths=("/ok*",)), rule("b.test")]) as g:
         authority = [m for m in g.waiting if m["kind"] == ward.AUTHORITY][0]
         pem = os.pread(authority["fds"][0], 1 << 16, 0).decode()
         context = ssl.create_default_context(cadata=pem)
@@ -424,6 +512,13 @@ def test_inspection(world):
             assert get(s, "/no").startswith("HTTP/1.1 403")
         with g.dial("a.test", 443) as raw, context.wrap_socket(raw, server_hostname="a.test") as s:
             assert get(s, "/ok", method="DELETE").startswith("HTTP/1.1 403")
+        with g.dial("a.test", 4430) as raw, context.wrap_socket(raw, server_hostname="a.test") as s:
+            s.sendall(b"GET /ok HTTP/1.1\r\nHost: a.test:4430\r\n\r\n")
+            answer = read_all(s)
+            assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"y" * 5000), answer[:300]
+        g.rules(rule("a.test", ports=(443, 4431), paths=("/ok*",)), rule("b.test"))
+        with g.dial("a.test", 4431) as raw, context.wrap_socket(raw, server_hostname="a.test") as s:
+            post_and_compare(s, 2 << 20)
         with g.dial("b.test", 443) as raw:  # no rule looks inside: the server's own certificate
             own = ssl.create_default_context(cafile=world.certificate)
             with own.wrap_socket(raw, server_hostname="b.test") as s:
@@ -482,7 +577,8 @@ def test_absolute_form(world):
                               ("http://b.test/3", "b.test"), ("http://a.test/4", "a.test")):
                 answer = get(s, url, host)
                 assert "served /" + url[-1] in answer, (url, answer)
-            assert get(s, "http://evil.test/5", "evil.test").startswith("HTTP/1.1 403")
+            answer = get(s, "http://evil.test/5?x=1", "evil.test")
+            assert answer.startswith("HTTP/1.1 403") and '"method":"GET"' in answer and '"path":"/5"' in answer
         with proxy(g) as s:
             assert get(s, "http://a.test/6", "b.test").startswith("HTTP/1.1 403")
         with proxy(g) as s:
@@ -576,6 +672,18 @@ def test_egress_budget(world):
         with g.dial("listed.test", 7000) as s:
             assert closed(s)[0] == "reset"
         assert g.flush()["sent"] <= 100000
+        assert "egress" in [r[0] for r in reasons(g)]
+
+
+def test_egress_budget_of_requests(world):
+    with Gate(world, [rule("listed.test")], limits=(*(ward.NO_LIMIT,) * 3, 300)) as g:
+        with g.dial("listed.test", 80) as s:
+            assert "served /1" in get(s, "/1", "listed.test")
+            s.sendall(b"POST / HTTP/1.1\r\nHost: listed.test\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1000)
+            assert closed(s)[0] == "reset"
+        assert g.flush()["sent"] < 300
+        with g.dial("listed.test", 80) as s:  # would fit, but the budget was called used up
+            assert "egress" in get(s, "/2", "listed.test")
         assert "egress" in [r[0] for r in reasons(g)]
 
 
@@ -673,6 +781,31 @@ def test_kill_closes_everything(world):
     with pytest.raises(OSError):
         g.ask(dns_query("a.test"), timeout=0.5)
     g.close()
+
+
+def test_flush_sees_what_was_said_before(world):
+    """What a command did before it ended is in the report, however short its life."""
+    with Gate(world, [rule("a.test", ports=(7000,))]) as g:
+        address = g.address("a.test")
+        os.kill(g.process.pid, signal.SIGSTOP)
+        for port, words in ((443, hello("a.test")), (80, b"GET /late HTTP/1.1\r\nHost: a.test\r\n\r\n"), (22, b"x")):
+            with g.connect(address, port) as s:
+                s.sendall(words)
+        g.send(ward.FLUSH, struct.pack("<I", 3))
+        os.kill(g.process.pid, signal.SIGCONT)
+        assert g.expect(ward.FLUSHED)["refused"] == 3
+        seen = {(e["port"], e["path"]) for e in g.waiting if e["kind"] == ward.EVENT}
+        assert seen == {(443, ""), (80, "/late"), (22, "")}
+
+
+def test_rootless(world):
+    with Gate(world, [rule("a.test", ports=(7000,))], rootless=True) as g:
+        with g.dial("a.test", 7000) as s:
+            s.sendall(b"\0x")
+            assert s.recv(10) == b"\0x"
+        status = open(f"/proc/{g.process.pid}/status").read()
+        assert "CapEff:\t0000000000000000" in status and "Seccomp:\t2" in status and "Uid:\t4321" in status
+        assert os.listdir(f"/proc/{g.process.pid}/root/") == []
 
 
 def test_bad_requests_change_nothing(world):
@@ -778,6 +911,21 @@ def test_a_launcher_that_does_not_listen(world):
             s.sendall(b"\0x")
             assert s.recv(10) == b"\0x"
         assert g.flush()["lookups_refused"] == 900
+
+
+def test_flush_reports_more_than_fits(world):
+    names = [f"h{i}.test" for i in range(240)]
+    for name in names:
+        world.names.table[name] = [world.SERVER_V4]
+    with Gate(world, [rule("*", ports=(7000,))], room=8192) as g:
+        for name in names:
+            with proxy(g) as s:
+                assert socks(s, name, 7000) == 0
+        g.send(ward.FLUSH, struct.pack("<I", 1))
+        time.sleep(0.2)  # does not read at once
+        g.expect(ward.FLUSHED)
+        used = [e for e in g.waiting if e["kind"] == ward.EVENT and e["reason"] == "used"]
+        assert {e["host"] for e in used} == set(names)
 
 
 def test_few_descriptors(world):

@@ -142,12 +142,22 @@ def write_accounts(root):
     write_file(f"{root}/etc/subgid", "")
     write_file(f"{root}/etc/hostname", "guest\n")
     write_file(f"{root}/etc/hosts", "127.0.0.1 localhost guest\n::1 localhost\n")
-    write_file(f"{root}/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
+    write_file(f"{root}/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n")
     write_file(f"{root}/etc/login.defs", "PATH=/usr/bin:/bin\nUID_MIN 1000\nSUB_UID_MIN 100000\nSUB_UID_COUNT 65536\n")
     write_file(f"{root}/etc/resolv.conf", "")
     for kind, module in (("auth", "pam_unix"), ("account", "pam_unix"), ("password", "pam_deny"),
                          ("session", "pam_permit"), ("session-noninteractive", "pam_permit")):
         write_file(f"{root}/etc/pam.d/common-{kind}", f"{kind.partition('-')[0]} required {module}.so\n")
+
+
+def write_store(root):
+    """The certificates that the guest trusts are those of its package, not what this machine was told to trust."""
+    bundle = []
+    for folder, _, files in sorted(os.walk(f"{root}/usr/share/ca-certificates")):
+        for name in sorted(files):
+            with open(os.path.join(folder, name), encoding="ascii") as file:
+                bundle.append(file.read())
+    write_file(f"{root}/etc/ssl/certs/ca-certificates.crt", "".join(bundle))
 
 
 def make_folders(root):
@@ -173,6 +183,7 @@ def fill(root, names, release):
             copy_path(path, root)
     copy_modules(release, root)
     write_accounts(root)
+    write_store(root)
     output_of("ldconfig", "-r", root)
     os.chown(f"{root}/home/{TESTER}", 1000, 1000)
 
