@@ -1,8 +1,9 @@
 /* The gate's own cell: what it can still do after this is talk on sockets and use memory.
  *
- * An empty read-only root, mount, ipc and uts namespaces of its own (rootless: in a user namespace), no capability, an unprivileged id, no way to get
- * more, Landlock without a single right, and a list of allowed system calls. Every step is done or the gate does not
- * start; a kernel without Landlock is the one exception, because the empty root already says the same. */
+ * An empty read-only root, mount, ipc and uts namespaces of its own (rootless: in a user namespace), no capability, an
+ * unprivileged id, no way to get more, Landlock without a single right, and a list of allowed system calls. Every step
+ * is done or the gate does not start; a kernel without Landlock is the one exception, because the empty root already
+ * says the same. */
 #pragma once
 
 #include "base/err.h"

@@ -14,8 +14,8 @@
 #define SOCKS_UNREACHABLE 4
 #define SOCKS_BAD_COMMAND 7
 
-/* Sets where the flow goes, and starts it. An address that stands for a name means the name. */
-static void go(struct flow *f, const char *name, const struct address *a, uint16_t port) {
+/* An address that stands for a name means the name. */
+static void set_target(struct flow *f, const char *name, const struct address *a, uint16_t port) {
         (void)snprintf(f->name, sizeof f->name, "%s", name);
         f->address = *a;
         f->port = port;
@@ -25,6 +25,10 @@ static void go(struct flow *f, const char *name, const struct address *a, uint16
                 if (meant)
                         (void)snprintf(f->name, sizeof f->name, "%s", meant);
         }
+}
+
+static void go(struct flow *f, const char *name, const struct address *a, uint16_t port) {
+        set_target(f, name, a, port);
         enum gate_reason reason = flow_decide(f);
         if (reason == GATE_USED && !flow_named(f) && synth_covers(a))
                 reason = GATE_NO_RULE;
@@ -164,6 +168,16 @@ static void step_socks(struct flow *f, const uint8_t *bytes, size_t size) {
                 go(f, request.named ? request.name : "", &request.address, request.port);
 }
 
+/* Host may leave the port out, or be missing. */
+static bool same_authority(const struct http_target *line, const struct http_target *host) {
+        if (!host->present)
+                return true;
+        if (host->port && host->port != line->port)
+                return false;
+        return str_eq(line->name, host->name) &&
+               (line->name[0] || memcmp(&line->address, &host->address, sizeof line->address) == 0);
+}
+
 static void step_http(struct flow *f, const uint8_t *bytes, size_t size) {
         static struct http_head head;
 
@@ -186,10 +200,16 @@ static void step_http(struct flow *f, const uint8_t *bytes, size_t size) {
                 return;
         }
         struct http_target target = head.line;
-        if (take(f, head.size)) {
-                f->client.can_read = true;
+        bool same = same_authority(&head.line, &head.host);
+        if (!take(f, head.size))
+                return;
+        f->client.can_read = true;
+        if (same) {
                 go(f, target.name, &target.address, target.port);
+                return;
         }
+        set_target(f, target.name, &target.address, target.port);
+        refuse(f, GATE_WRONG_HOST, "CONNECT names one host in its line and another in Host");
 }
 
 void proxy_step(struct flow *f) {

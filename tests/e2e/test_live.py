@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+import harness
+
 PROFILE = "profile: 1\nname: live\nextends: medium\nnetwork: {{allow: [{}]}}\n"
 
 # Asks for both hosts again and again, and keeps one connection to the first open all the time.
