@@ -83,8 +83,10 @@ static int start_watcher(struct run *r, struct learn *l, struct err *err) {
         if (r->cell.watcher < 0)
                 return err_set(err, -errno, "could not move a descriptor");
         l->watcher = fork();
-        if (l->watcher == 0)
+        if (l->watcher == 0) {
+                network_secrets_wipe(&r->network); /* our copy: who reads hostile memory needs none */
                 be_watcher(theirs, parent, l->notes);
+        }
         if (l->watcher < 0)
                 return err_set(err, -errno, "could not start a process that watches");
         r->cell.learn = true;

@@ -24,6 +24,7 @@
 #define WAIT_MS       10000 /* for a gate that has to make an authority on a busy host */
 #define FLUSH_MS      2000
 #define READ_MAX      64
+#define APPLY_LOOKS   3 /* at one a second */
 
 static uint8_t packet[GATE_PACKET_MAX];
 
@@ -289,6 +290,8 @@ static int take(struct run *r) {
                 (void)snprintf(n->failure, sizeof n->failure, "%.200s", m.text);
                 break;
         case GATE_APPLIED:
+                n->applied = m.token;
+                n->unapplied = 0;
                 break;
         default:
                 result = -EBADMSG; /* not for a gate to say: it is not ours any more */
@@ -406,6 +409,22 @@ void network_give(struct run *r, int *fds, size_t count) {
         (void)give_descriptors(n, SOCKETS); /* a gate that is gone is noticed by its socket */
 }
 
+/* Rules that were sent have to be in force by the next look, a second later. A gate that does not say so is replaced:
+ * its successor begins with them. */
+static bool still_applied(struct run *r) {
+        struct network *n = &r->network;
+        struct err err = {0};
+
+        if (n->control < 0 || !n->ready || n->applied == n->generation)
+                return true;
+        if (n->unapplied++ < APPLY_LOOKS)
+                return false;
+        n->unapplied = 0;
+        if (take_over(r, &err) < 0)
+                err_print(&err);
+        return false;
+}
+
 void network_reload(struct run *r) {
         struct network *n = &r->network;
         struct run next = {.options = r->options};
@@ -414,14 +433,18 @@ void network_reload(struct run *r) {
         struct plan_step s;
         struct err err = {0};
 
-        if (!n->rules || !plan_cache_changed(r))
+        if (!n->rules || !still_applied(r) || !plan_cache_changed(r))
                 return;
-        if (plan_cache_get(&next, &err) < 0 || plan_cache_guard(&next, &err) < 0) {
+        int result = plan_cache_get(&next, &err);
+        if (result == 0)
+                result = plan_cache_guard(&next, &err);
+        if (result < 0) {
                 static char said[sizeof err.text]; /* once per mistake, not once a second */
 
                 if (!str_eq(said, err.text))
                         (void)fprintf(stderr, "stockade: --live: the rules stay as they are: %s\r\n", err.text);
                 memcpy(said, err.text, sizeof said);
+                plan_cache_free(&next);
                 return;
         }
         _cleanup_buf_ struct buf none = {0};
@@ -434,14 +457,13 @@ void network_reload(struct run *r) {
                         m.rules_size = s.blob_size;
                 }
         void *copy = malloc(m.rules_size);
-        if (!copy)
-                return; /* the next look tries again */
-        memcpy(copy, m.rules, m.rules_size);
         m.token = n->generation + 1;
-        if (say(n, &m, NULL, 0) < 0) { /* the next look tries again */
+        if (!copy || say(n, &m, NULL, 0) < 0) { /* the next look tries again */
                 free(copy);
+                plan_cache_free(&next);
                 return;
         }
+        memcpy(copy, m.rules, m.rules_size);
         n->generation++;
         free(n->newer);
         n->rules = n->newer = copy;
@@ -474,7 +496,8 @@ void network_end(struct run *r) {
         struct network *n = &r->network;
 
         if (n->pid > 0)
-                (void)kill(n->pid, SIGKILL);
+                (void)kill(n->pid, SIGKILL); /* whoever inherits it reaps it: nobody waits for its end */
+        n->pid = 0;
         fd_close(&n->control);
         network_secrets_wipe(n);
         close_sockets(n);

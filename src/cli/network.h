@@ -27,6 +27,8 @@ struct network {
         bool learn;          /* it gives every name an address, to see what is wanted */
         unsigned restarts;   /* how often it died */
         uint32_t sent;       /* which of fds it has, as bits */
+        uint32_t applied;    /* the generation that is in force, by its own word */
+        unsigned unapplied;  /* looks since another was sent */
         uint32_t generation; /* of the rules */
         const void *rules;   /* in the plan, or in a newer one */
         size_t rules_size;

@@ -63,6 +63,8 @@ static int read_value(struct network_secret *s, const char *file, struct err *er
         /* fewer bytes would be found in any answer, and a line end would make two headers of one */
         if (size < 8 || size > GATE_SECRET_MAX)
                 return err_set(err, ERR_INPUT, "--secret %s: a value has 8 to %d bytes", s->name, GATE_SECRET_MAX);
+        if (s->value[0] == ' ' || s->value[size - 1] == ' ')
+                return err_set(err, ERR_INPUT, "--secret %s: the value begins or ends with a blank", s->name);
         for (size_t i = 0; i < size; i++)
                 if (s->value[i] < 0x20 || s->value[i] == 0x7f)
                         return err_set(err, ERR_INPUT, "--secret %s: the value has control bytes", s->name);

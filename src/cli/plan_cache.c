@@ -225,6 +225,12 @@ bool plan_cache_changed(const struct run *r) {
         return false;
 }
 
+void plan_cache_free(struct run *r) {
+        if (r->plan_bytes)
+                (void)munmap(r->plan_bytes, r->plan_size);
+        r->plan_bytes = NULL;
+}
+
 /* From now on changes are looked for since this plan. */
 void plan_cache_follow(struct run *r, struct run *latest) {
         if (r->live_bytes)

@@ -162,6 +162,7 @@ void options_free(struct run_options *o);
 /* plan_cache.c: finds or compiles the plan; fills r->plan and r->limits. */
 int plan_cache_get(struct run *r, struct err *err);
 int plan_cache_guard(const struct run *r, struct err *err); /* --live: can the command write what decides about it? */
+void plan_cache_free(struct run *r);                        /* its bytes */
 bool plan_cache_changed(const struct run *r);               /* since the plan that r follows */
 void plan_cache_follow(struct run *r, struct run *latest);  /* takes latest's plan for the next look */
 

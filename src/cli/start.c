@@ -355,10 +355,10 @@ void start_cleanup(struct run *r) {
                 while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
                         ;
         }
+        network_end(r); /* before others are reaped: a number that was reaped may be somebody else's */
+        learn_end(r);
         while (waitpid(-1, NULL, WNOHANG) > 0)
                 ; /* helpers of namespaces */
-        network_end(r);
-        learn_end(r);
         relay_terminal_restore(r);
         relay_flags_restore(r);
         if (!keeper_done(r))
