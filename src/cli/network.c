@@ -324,7 +324,7 @@ static int take_over(struct run *r, struct err *err) {
         bool was_ready = n->ready;
 
         bury(n);
-        if (!was_ready) {
+        if (!was_ready && n->restarts == 0) {
                 (void)err_set(err, ERR_UNENFORCED, "the gate could not be started%s%s", n->failure[0] ? ": " : "",
                               n->failure);
                 return err_hint(err, "'stockade doctor' shows what this host lacks");
