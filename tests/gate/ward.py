@@ -45,11 +45,12 @@ SANITIZER = {"PATH": os.environ["PATH"], **{k: v for k, v in os.environ.items() 
 
 
 def gate_program():
-    """The program under test: STOCKADE_GATE, or that of the newest build folder."""
+    """The program under test: STOCKADE_GATE, or the one that was built with the launcher STOCKADE."""
     if path := os.environ.get("STOCKADE_GATE"):
         return path
-    found = [p for p in ROOT.glob("build*/src/gate/stockade-gate") if p.is_file()]
-    return str(max(found, key=lambda p: p.stat().st_mtime)) if found else None
+    launcher = pathlib.Path(os.environ.get("STOCKADE", ROOT / "build/src/cli/stockade"))
+    found = launcher.parent.parent / "gate/stockade-gate"
+    return str(found) if found.is_file() else None
 
 
 def run(*args, **kwargs):
