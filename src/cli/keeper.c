@@ -85,11 +85,10 @@ int keeper_start(struct run *r, struct err *err) {
                 (void)prctl(PR_SET_NAME, "stockade-keeper");
                 /* 3: the socket, 4: the lock on the ids, 0: the terminal if it has to be put right. No copy of a pipe
                  * may stay, or its reader would never see its end */
-                int socket = fcntl(ends[1], F_DUPFD, 64),
-                    lock = r->id_lock >= 0 ? fcntl(r->id_lock, F_DUPFD, 64) : -EBADF;
-                (void)dup2(socket, 3);
-                if (lock >= 0)
-                        (void)dup2(lock, 4);
+                int socket = fcntl(ends[1], F_DUPFD, 5),
+                    lock = r->id_lock >= 0 ? fcntl(r->id_lock, F_DUPFD, 5) : -EBADF;
+                if (dup2(socket, 3) < 0 || (r->id_lock >= 0 && dup2(lock, 4) < 0))
+                        _exit(1); /* no room for descriptors: whoever comes next sweeps up */
                 close_all(lock >= 0 ? 5 : 4, 4096);
                 close_all(r->cell.tty ? 1 : 0, 2);
                 keep(r, 3);

@@ -79,7 +79,7 @@ static int start_watcher(struct run *r, struct learn *l, struct err *err) {
                 return err_set(err, -errno, "could not make a socket pair");
         _cleanup_fd_ int theirs = ends[0], ours = ends[1];
         /* out of the way of the descriptors that the cell puts into their places */
-        r->cell.watcher = fcntl(ours, F_DUPFD_CLOEXEC, 64);
+        r->cell.watcher = fcntl(ours, F_DUPFD_CLOEXEC, 16);
         if (r->cell.watcher < 0)
                 return err_set(err, -errno, "could not move a descriptor");
         l->watcher = fork();
