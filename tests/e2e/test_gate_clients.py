@@ -36,7 +36,8 @@ def both(net, script, *options, good="example.test", bad="evil.test", **kw):
 
 @pytest.mark.parametrize("command", ["curl -sS -m 6 https://$HOST/", "curl -sSf -m 6 http://$HOST/",
                                      "curl -sS -m 6 --noproxy '*' https://$HOST/",
-                                     "wget -q -T 6 -t 1 -O - https://$HOST/", "wget -q -T 6 -t 1 -O - http://$HOST/", "wget --no-proxy -q -T 6 -t 1 -O - https://$HOST/"])
+                                     "wget -q -T 6 -t 1 -O - https://$HOST/", "wget -q -T 6 -t 1 -O - http://$HOST/",
+                                     "wget --no-proxy -q -T 6 -t 1 -O - https://$HOST/"])
 def test_fetch(net, command):
     need(command.split()[0])
     yes, _ = both(net, command)
@@ -141,7 +142,8 @@ def test_npm(net):
     sha = hashlib.sha1(tarball).hexdigest()
     for host in ("example.test",):
         meta = {"name": "demo-package", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
-            "name": "demo-package", "version": "1.0.0", "dist": {"tarball": f"https://{host}/demo-package/-/demo-package-1.0.0.tgz", "shasum": sha}}}}
+            "name": "demo-package", "version": "1.0.0",
+            "dist": {"tarball": f"https://{host}/demo-package/-/demo-package-1.0.0.tgz", "shasum": sha}}}}
         net.world.web.files.update({"/demo-package": ("application/json", json.dumps(meta).encode()),
                                     "/demo-package/-/demo-package-1.0.0.tgz": ("application/octet-stream", tarball)})
     script = ("mkdir /tmp/p && cd /tmp/p && npm install --cache /tmp/c --no-audit --no-fund --no-update-notifier "

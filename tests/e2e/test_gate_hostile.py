@@ -32,7 +32,8 @@ class Hostile:
     def __init__(self, net, script, *options):
         self.net = net
         words = [*allow("example.test"), *options, "--processes", "400", "--files", "4096"]
-        whole = FETCH + 'fetch(); print("up", flush=True); sys.stdin.readline()\n' + script + '\nsay(worst=timed()); sys.stdin.readline()'
+        begin = 'fetch(); print("up", flush=True); sys.stdin.readline()\n'
+        whole = FETCH + begin + script + "\nsay(worst=timed()); sys.stdin.readline()"
         self.record = net.who.folder() / "record.json"
         self.process = net.start(*words, *net.inside(whole), record=self.record)
 
@@ -186,8 +187,9 @@ worst = timed(30); assert worst < 1, worst
 
 def test_dial_that_fails_is_told(net):
     """Nobody there: an answer within the time that a client waits, and an event."""
-    result = net.run(*allow("silent.example.test", "closed.example.test:9111"), "--", "sh", "-c",
-                     "curl -sS -m 25 -w '%{http_code}\\n' -o /dev/null http://silent.example.test/ & curl -sS -m 25 -w '%{http_code}\\n' -o /dev/null http://closed.example.test:9111/; wait", timeout=28)
+    curl = "curl -sS -m 25 -w '%{http_code}\\n' -o /dev/null"
+    result = net.sh(f"{curl} http://silent.example.test/ & {curl} http://closed.example.test:9111/; wait",
+                    *allow("silent.example.test", "closed.example.test:9111"), timeout=28)
     assert set(result.text.split()) <= {"502", "504"} and len(result.text.split()) == 2, result
     explained(result, "silent.example.test")
     explained(result, "closed.example.test")

@@ -91,7 +91,8 @@ def test_what_can_be_read_in_two_ways(net):
 
 @pytest.mark.parametrize("body", ["5;ext=1\\r\\nhello\\r\\n0\\r\\n\\r\\n", "5\\nhello\\r\\n0\\r\\n\\r\\n",
                                   "0x5\\r\\nhello\\r\\n0\\r\\n\\r\\n", "5\\r\\nhelloX\\r\\n0\\r\\n\\r\\n",
-                                  "5\\r\\nhello\\r\\n0\\r\\nHost: evil.test\\r\\n\\r\\n", "fffffffffffffffff\\r\\n", "-1\\r\\n", "\\r\\n", " 5\\r\\nhello\\r\\n0\\r\\n\\r\\n"])
+                                  "5\\r\\nhello\\r\\n0\\r\\nHost: evil.test\\r\\n\\r\\n", "fffffffffffffffff\\r\\n",
+                                  "-1\\r\\n", "\\r\\n", " 5\\r\\nhello\\r\\n0\\r\\n\\r\\n"])
 def test_chunks(net, body):
     """Chunked bodies are read as strictly: what follows a doubtful one is never taken for a request."""
     result = net.py(f"""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from world import allow, gate_of
+from world import allow, by_root, by_user, gate_of
 
 GO_ON = """
 transfer = []
@@ -92,6 +92,7 @@ say(first=first.hex(), again=again[-4:].hex(), other=dns(question("b.example.tes
     assert facts["again"] in ("", facts["first"]) and facts["other"] != facts["first"], facts
 
 
+@by_root
 def test_stopped_gate_does_not_hold_up_the_end(net):
     process = inside(net, *allow("example.test"), script='print("up", flush=True); sys.stdin.readline()')
     gate = gate_of(process)
@@ -151,6 +152,7 @@ def test_missing_gate(net):
         aside.rename(gate)
 
 
+@by_user
 def test_broken_gate(net):
     """One that ends at once, or never says that it is ready: refused in time, nothing is left."""
     gate = net.who.suite.launcher.with_name("stockade-gate")

@@ -8,9 +8,12 @@ pytestmark = by_root
 NAME = "rebind.example.test"
 SPECIAL = ["10.0.0.5", "10.1.2.3", "172.16.0.9", "192.168.1.1", "100.64.0.1", "169.254.169.254", "169.254.170.2",
            "100.100.100.200", "192.0.0.192",
-           "127.0.0.1", "127.7.7.7", "0.0.0.0", "172.31.0.2", "198.18.0.99", "198.18.0.1", "240.0.0.1", "255.255.255.255", "224.0.0.251",
-           "::1", "::", "fd00:99::5", "fd00:77::2", "fd00:ec2::254", "fe80::1", "fec0::5", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.5",
-           "::ffff:169.254.169.254", "::10.0.0.5", "::127.0.0.1", "64:ff9b::a00:5", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:5", "2002:a00:5::1",
+           "127.0.0.1", "127.7.7.7", "0.0.0.0", "172.31.0.2", "198.18.0.99", "198.18.0.1", "240.0.0.1", "255.255.255.255",
+           "224.0.0.251",
+           "::1", "::", "fd00:99::5", "fd00:77::2", "fd00:ec2::254", "fe80::1", "fec0::5", "ff02::1", "::ffff:127.0.0.1",
+           "::ffff:10.0.0.5",
+           "::ffff:169.254.169.254", "::10.0.0.5", "::127.0.0.1", "64:ff9b::a00:5", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:5",
+           "2002:a00:5::1",
            "2002:7f00:1::1", "2001::a00:5", "fd53:746f:636b::1", "fe80::5efe:a00:5"]
 TRY_ALL = """
 def one(name):
@@ -108,14 +111,16 @@ def test_long_answers(net):
     net.names.zone[NAME] = ["tcp", "10.0.0.5", *["203.0.113.99"] * 3, "203.0.113.10", "203.0.113.11"]
     net.names.zone["many.example.test"] = ["tcp", "203.0.113.10", *[f"10.1.{n // 250}.{n % 250}" for n in range(500)]]
     result = net.sh("curl -sS -m 20 http://many.example.test/; true", *allow(NAME, "many.example.test"), timeout=25)
-    assert {e["address"] for e in net.seen.all()} <= {"203.0.113.10"} and "tcp" in {q.transport for q in net.names.asked()}, result
+    assert {e["address"]
+            for e in net.seen.all()} <= {"203.0.113.10"} and "tcp" in {q.transport for q in net.names.asked()}, result
 
 
 def test_aliases_without_end(net):
     """An alias of itself, and a chain of twenty: the wait is bounded."""
     net.names.zone["loop.example.test"] = ["cname:loop.example.test"]
     net.names.zone.update({f"c{n}.example.test": [f"cname:c{n + 1}.example.test"] for n in range(20)})
-    result = net.sh("for h in loop c0; do curl -sS -m 12 -w '%{http_code} ' -o /dev/null http://$h.example.test/; done", *allow("*.example.test"),
+    result = net.sh("for h in loop c0; do curl -sS -m 12 -w '%{http_code} ' -o /dev/null http://$h.example.test/; done",
+                    *allow("*.example.test"),
                     timeout=28)
     assert set(result.text.split()) <= {"502", "504", "403"} and net.seen.all() == []
 

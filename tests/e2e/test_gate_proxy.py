@@ -10,12 +10,18 @@ pytestmark = by_user
 SPELLINGS = """
 names = ["evil.test", "EVIL.test", "evil.test.", "example.test.evil.test", "evil.test#example.test", "evil.test?example.test",
          "evil.test/example.test", "evil.test\\\\example.test",
-         "example.test@evil.test", "example.test:80@evil.test", "example.test:443.evil.test", "evil.test%00.example.test", "evil.test%2eexample.test", "evil.test .example.test",
-         "example.test evil.test", "example.test,evil.test", "*.example.test", "*", "example", ".example.test", "example..test", "example.test..", "-example.test", "ex\\xe4mple.test",
-         "exa\\u200bmple.test", "\\uff45xample.test", "ex\\u0430mple.test", "example\\u3002test", "xn--example-.test", "[example.test]", "example.test%lo", "127.0.0.1", "127.1", "0x7f.1", "2130706433",
-         "0177.0.0.1", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::1%25lo]", "::1", "0", "0.0.0.0", "[::]", "localhost", "localhost.", "LOCALHOST", "ip6-localhost", "203.0.113.30",
-         "[2001:db8::20]", "169.254.169.254", "[fd00:ec2::254]", "198.18.0.1", "[fd53:746f:636b::1]", "metadata.google.internal", "", "a" * 64 + ".test", "a." * 130 + "test", "evil.test:443",
-         "evil.test\\ttab", "evil.test\\x0b", "example.test\\x7f", "example.test\\x00", "\\x00example.test", "example.test\\x00.evil.test", "evil.test\\x00.example.test", "example.test\\r\\nHost: evil.test"]
+         "example.test@evil.test", "example.test:80@evil.test", "example.test:443.evil.test", "evil.test%00.example.test",
+         "evil.test%2eexample.test", "evil.test .example.test",
+         "example.test evil.test", "example.test,evil.test", "*.example.test", "*", "example", ".example.test",
+         "example..test", "example.test..", "-example.test", "ex\\xe4mple.test",
+         "exa\\u200bmple.test", "\\uff45xample.test", "ex\\u0430mple.test", "example\\u3002test", "xn--example-.test",
+         "[example.test]", "example.test%lo", "127.0.0.1", "127.1", "0x7f.1", "2130706433",
+         "0177.0.0.1", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::1%25lo]", "::1", "0", "0.0.0.0", "[::]", "localhost",
+         "localhost.", "LOCALHOST", "ip6-localhost", "203.0.113.30",
+         "[2001:db8::20]", "169.254.169.254", "[fd00:ec2::254]", "198.18.0.1", "[fd53:746f:636b::1]",
+         "metadata.google.internal", "", "a" * 64 + ".test", "a." * 130 + "test", "evil.test:443",
+         "evil.test\\ttab", "evil.test\\x0b", "example.test\\x7f", "example.test\\x00", "\\x00example.test",
+         "example.test\\x00.evil.test", "evil.test\\x00.example.test", "example.test\\r\\nHost: evil.test"]
 """
 
 
@@ -36,7 +42,8 @@ def one(name):
         if b"\\x05\\x00\\x00\\x01" in a or a[2:4] == b"\\x05\\x00": passed.append(("socks", name, a))
     a = ask(("example.test", 80), b"GET / HTTP/1.1\\r\\nHost: " + raw + b"\\r\\nConnection: close\\r\\n\\r\\n", 1.5)
     if status(a) == 200: passed.append(("host", name, a))
-    if name.strip(".").lower().replace("..", ".") in ("example.test", "localhost"): return  # the same on the wire; the sandbox's own
+    if name.strip(".").lower().replace("..", ".") in ("example.test",
+                                                      "localhost"): return  # the same on the wire; the sandbox's own
     try: a = dns(question(wire_name(raw)), timeout=1.5)
     except ValueError: return
     if count(a): passed.append(("dns", name, a))
@@ -70,11 +77,16 @@ def codes(*heads): return [status(ask(PROXY, h, 3)) for h in heads]
 assert codes(connect_head("evil.test:443"), connect_head("example.test:22"), connect_head("example.test:25"),
              connect_head("203.0.113.10:443")) == [403] * 4
 bad = codes(b"CONNECT example.test:443 HTTP/1.1\\r\\nHost: evil.test:443\\r\\n\\r\\n",
-            b"CONNECT example.test HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n", b"CONNECT / HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
-            b"CONNECT http://example.test:443/ HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n", b"CONNECT example.test:0 HTTP/1.1\\r\\nHost: example.test:0\\r\\n\\r\\n",
-            b"CONNECT example.test:99999 HTTP/1.1\\r\\nHost: example.test:99999\\r\\n\\r\\n", b"CONNECT example.test:+443 HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
-            b"CONNECT example.test:443 HTTP/1.1\\r\\nHost: example.test:443\\r\\nContent-Length: 5\\r\\n\\r\\nhello", b"GET / HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
-            b"GET ftp://example.test/ HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n", b"OPTIONS * HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n", b"CONNECT example.test:443\\r\\n\\r\\n")
+            b"CONNECT example.test HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
+            b"CONNECT / HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
+            b"CONNECT http://example.test:443/ HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
+            b"CONNECT example.test:0 HTTP/1.1\\r\\nHost: example.test:0\\r\\n\\r\\n",
+            b"CONNECT example.test:99999 HTTP/1.1\\r\\nHost: example.test:99999\\r\\n\\r\\n",
+            b"CONNECT example.test:+443 HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
+            b"CONNECT example.test:443 HTTP/1.1\\r\\nHost: example.test:443\\r\\nContent-Length: 5\\r\\n\\r\\nhello",
+            b"GET / HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
+            b"GET ftp://example.test/ HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n",
+            b"OPTIONS * HTTP/1.1\\r\\nHost: example.test\\r\\n\\r\\n", b"CONNECT example.test:443\\r\\n\\r\\n")
 assert all(c in (400, 403, 405, 421, 501, 505) for c in bad), bad
 # what is within a tunnel is judged as well
 a = ask(PROXY, connect_head("example.test:80") + get("/", "evil.test",
@@ -102,18 +114,15 @@ def test_socks(net):
 def reply(data, timeout=2): return ask(PROXY, data, timeout)
 def granted(a): return a[2:4] == b"\\x05\\x00"
 assert granted(reply(socks("example.test", 80)))
-for bad in (socks(b"example.test\\0.evil.test", 80), socks(b"evil.test\\0.example.test", 80), socks(b"example.test\\0", 80),
-            socks(b"", 80), socks("evil.test", 80), socks("example.test", 22),
-            socks("example.test", 0), socks(socket.inet_aton("203.0.113.10"), 80,
-                                            1), socks(socket.inet_aton("127.0.0.1"), 80,
-                                                      1), socks(socket.inet_pton(socket.AF_INET6, "::1"), 80, 4),
-            socks(socket.inet_pton(socket.AF_INET6, "::ffff:127.0.0.1"), 80,
-                  4), socks("203.0.113.10", 80), socks("127.0.0.1", 80), socks("::1", 80), socks("a" * 255, 80),
-            socks("example.test", 80, command=2), socks("example.test", 80,
-                                                        command=3), socks("example.test", 80, command=9), socks("example.test", 80, kind=9),
-            b"\\x05\\x01\\x02" + socks("example.test",
-                                       80)[3:], b"\\x05\\x00" + socks("example.test", 80)[3:], b"\\x04\\x01\\x00\\x50\\x00\\x00\\x00\\x01x\\x00example.test\\x00", b"\\x04\\x01\\x00\\x50\\xcb\\x00\\x71\\x0ax\\x00",
-            b"\\x05\\x01\\x00\\x05\\x01\\x01\\x03\\x0cexample.test\\x00\\x50", b"\\x05\\x01\\x00\\x04" + socks("example.test", 80)[4:], b"\\x05\\xff"):
+v4, v6, request = socket.inet_aton, lambda a: socket.inet_pton(socket.AF_INET6, a), socks("example.test", 80)
+for bad in (socks(b"example.test\\0.evil.test", 80), socks(b"evil.test\\0.example.test", 80), socks(b"example.test\\0", 80), socks(b"", 80),
+            socks("evil.test", 80), socks("example.test", 22), socks("example.test", 0), socks("a" * 255, 80),
+            socks(v4("203.0.113.10"), 80, 1), socks(v4("127.0.0.1"), 80, 1), socks(v6("::1"), 80, 4), socks(v6("::ffff:127.0.0.1"), 80, 4),
+            socks("203.0.113.10", 80), socks("127.0.0.1", 80), socks("::1", 80),
+            socks("example.test", 80, command=2), socks("example.test", 80, command=3), socks("example.test", 80, command=9),
+            socks("example.test", 80, kind=9), b"\\x05\\x01\\x02" + request[3:], b"\\x05\\x00" + request[3:], b"\\x05\\x01\\x00\\x04" + request[4:],
+            b"\\x04\\x01\\x00\\x50\\x00\\x00\\x00\\x01x\\x00example.test\\x00", b"\\x04\\x01\\x00\\x50\\xcb\\x00\\x71\\x0ax\\x00",
+            b"\\x05\\x01\\x00\\x05\\x01\\x01\\x03\\x0cexample.test\\x00\\x50", b"\\x05\\xff"):
     a = reply(bad, 0.6); assert not granted(a) and a[:2] != b"\\x00\\x5a", (bad, a)
 # byte by byte
 c = proxy()
@@ -184,11 +193,20 @@ for bad in (b"evil.test", b"203.0.113.10", b"172.31.0.2"): assert b"hello" not i
 def test_inbound(net):
     """What listens inside cannot be reached from the host, nor from a sibling."""
     import harness
-    process = net.start(*allow("example.test"), "--", harness.PYTHON, "-ISc",
-                        "import socket\ns = [socket.create_server(a, family=f) for f, a in ((2, ('0.0.0.0', 7777)), (10, ('::', 7778)))]\nprint('up', flush=True)\ninput()")
+    process = net.start(*allow("example.test"), *net.inside("""
+held = [socket.create_server(("0.0.0.0", 7777)), socket.create_server(("::", 7778), family=socket.AF_INET6)]
+print("up", flush=True); sys.stdin.readline()
+"""))
     try:
         assert process.stdout.readline() == b"up\n", process.stderr.read(2000)
-        probe = "import socket,sys\nfor a in ('127.0.0.1', '172.31.0.2', '198.18.0.1', '::1', 'fd53:746f:636b::1'):\n for p in (7777, 7778):\n  try: socket.create_connection((a, p), 0.3); sys.exit('reached')\n  except OSError: pass"
+        probe = """
+import socket, sys
+for host in ("127.0.0.1", "172.31.0.2", "198.18.0.1", "::1", "fd53:746f:636b::1"):
+    for port in (7777, 7778):
+        try: socket.create_connection((host, port), 0.3)
+        except OSError: continue
+        sys.exit("reached")
+"""
         assert net.world.on_host([harness.PYTHON, "-c", probe]).returncode == 0
         sibling = net.py("""
 for host in ("198.18.0.1", "198.18.0.2", "127.0.0.1", "fd53:746f:636b::1", "172.31.0.2"):

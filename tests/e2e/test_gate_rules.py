@@ -63,7 +63,8 @@ def test_idna_has_one_form(net, spelling):
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "exa mple.test", "example.test/path", "http://example.test",
                                  "user@example.test", "example..test", "*.*.test",
-                                 "ex*mple.test", "example.test:0", "example.test:65536", "example.test:http", "-a.test", "a" * 64 + ".test",
+                                 "ex*mple.test", "example.test:0", "example.test:65536", "example.test:http", "-a.test",
+                                 "a" * 64 + ".test",
                                  "x\x01.test", "example.test:", "*example.test", "example.test:443:443", "127.0.0.1/33"])
 def test_bad_allow(net, bad):
     """What is not a host is refused before anything is run."""
@@ -133,7 +134,8 @@ for bad in ("127.0.0.1", "[::1]", "172.31.0.2", "169.254.169.254", "[::ffff:127.
 def test_set(net):
     """--set lays a value over the profile's."""
     options = ["--set", "network.allow=files.example.test,203.0.113.10/32"]
-    found, _ = reached(net, options, "http://files.example.test/", "http://203.0.113.10/", "http://example.test/", "http://203.0.113.11/")
+    found, _ = reached(net, options, "http://files.example.test/", "http://203.0.113.10/", "http://example.test/",
+                       "http://203.0.113.11/")
     assert found == {"http://files.example.test/", "http://203.0.113.10/"}
 
 
@@ -166,7 +168,8 @@ def codes(base):
     for method, path in (("GET", "/v1/x"), ("HEAD", "/v1/x"), ("GET", "/v1/x?q=1"), ("POST", "/upload"), ("POST", "/v1/x"),
                          ("GET", "/upload"),
                          ("DELETE", "/v1/x"), ("GET", "/v2/x"), ("GET",
-                                                                 "/v1"), ("GET", "/exact/more"), ("GET", "/v1/../private"), ("GET", "/v1/%2e%2e/private"),
+                                                                 "/v1"), ("GET", "/exact/more"), ("GET", "/v1/../private"),
+                                                                 ("GET", "/v1/%2e%2e/private"),
                          ("GET", "/v1/..%2fprivate"), ("GET",
                                                        "/v1//x"), ("GET", "/v1/.%5cx"), ("get", "/v1/x"), ("GET", "//v1/x")):
         conn = base()

@@ -46,7 +46,8 @@ def authorization(net, host="api.example.test"):
 
 def test_bearer_and_basic(net, secret):
     result = secret('echo "[$API_TOKEN]"; curl -sS -m 6 -H "Authorization: Bearer $API_TOKEN" https://api.example.test/v1/a;'
-                    'curl -sS -m 6 -u "user:$API_TOKEN" https://api.example.test/v1/b; curl -sS -m 6 -u "$API_TOKEN:" https://api.example.test/v1/c;'
+                    'curl -sS -m 6 -u "user:$API_TOKEN" https://api.example.test/v1/b;'
+                    'curl -sS -m 6 -u "$API_TOKEN:" https://api.example.test/v1/c;'
                     'curl -sS -m 6 -H "X-Api-Key: $API_TOKEN" https://api.example.test/v1/d')
     assert result.ok().count("hello from internet") == 4
     placeholder = result.text.splitlines()[0].strip("[]")
@@ -69,14 +70,13 @@ def test_from_a_file(net):
 
 
 @by_user
-@pytest.mark.parametrize("words, env", [([], {}), (["--secret", "API_TOKEN"], {}),
-                                        (["--secret", "API_TOKEN=@/nonexistent"],
-                                         {}), (["--secret", "OTHER"], {"OTHER": "x" * 20}),
-                                        (["--secret", "API_TOKEN"],
-                                         {"API_TOKEN": ""}), (["--secret", "API_TOKEN"],
-                                                              {"API_TOKEN": "two\nlines-in-a-value"})])
+@pytest.mark.parametrize("words, env", [
+    ([], {}), (["--secret", "API_TOKEN"], {}), (["--secret", "API_TOKEN=@/nonexistent"], {}), (["--secret", "OTHER"], {"OTHER": "x" * 20}),
+    (["--secret", "API_TOKEN"], {"API_TOKEN": ""}), (["--secret", "API_TOKEN"], {"API_TOKEN": "two\nlines-in-a-value"}),
+])
 def test_no_value(net, words, env):
-    """A secret that a rule needs and nobody gave, one that nothing asks for, one that cannot be in a header: said before anything runs."""
+    """A secret that a rule needs and nobody gave, one that nothing asks for,
+    one that cannot be in a header: said before anything runs."""
     result = net.run(*net.profile(RULES), *words, "--", "true", env=env)
     assert result.status == 125 and ("API_TOKEN" in result.errors
                                      or "OTHER" in result.errors) and "lines-in" not in result.errors, result
@@ -87,10 +87,12 @@ def test_no_value(net, words, env):
 def test_answers_are_redacted(net, secret, how):
     """A server that says back what it was told: in headers, in the body, across pieces of three bytes."""
     script = f'curl -sSi -m 6 --compressed -H "Authorization: Bearer $API_TOKEN" https://api.example.test/reflect{how}'
-    script += f'; curl -sSi -m 6 -u "u:$API_TOKEN" https://api.example.test/reflect{how}; curl -sS -m 6 -d "x" -H "X-Api-Key: $API_TOKEN" https://api.example.test/reflect{how}'
+    script += f'; curl -sSi -m 6 -u "u:$API_TOKEN" https://api.example.test/reflect{how}'
+    script += f'; curl -sS -m 6 -d "x" -H "X-Api-Key: $API_TOKEN" https://api.example.test/reflect{how}'
     result = secret(script)
     if how == "/gzip":  # it was asked not to: what cannot be searched does not pass
-        assert "gzip" not in net.seen.requests()[0]["headers"].get("accept-encoding", "") and result.ok().count("Content-Encoding") == 3 * 2
+        assert "gzip" not in net.seen.requests()[0]["headers"].get("accept-encoding",
+                                                                   "") and result.ok().count("Content-Encoding") == 3 * 2
     else:
         assert result.ok().count("after") == 3, result.text
 
@@ -98,9 +100,9 @@ def test_answers_are_redacted(net, secret, how):
 @by_user
 def test_large_answers_are_redacted_and_whole(secret, net):
     """What is not the value is not touched."""
-    net.world.web.files["/v1/big"] = ("text/plain", (b"0123456789" * 5000 + VALUE.encode()) * 20)
+    net.world.web.files["/v1/big"] = ("text/plain", (b"qwertyuiop" * 5000 + VALUE.encode()) * 20)
     result = secret('curl -sS -m 10 -H "Authorization: Bearer $API_TOKEN" https://api.example.test/v1/big | tr -d "\\n" | '
-                    'sed "s/0123456789//g" | head -c 3000')
+                    'sed "s/qwertyuiop//g" | head -c 3000')
     assert 0 < len(result.ok()) < 3000
 
 
@@ -170,7 +172,7 @@ def test_headers_that_only_carry(net, secret):
     """The value is not put where a proxy or cache would take it away or keep it."""
     secret('curl -sS -m 6 -H "Host: api.example.test" -H "Connection: Authorization" -H "Authorization: Bearer $API_TOKEN" '
            'https://api.example.test/v1/a; true').ok()
-    assert VALUE not in repr([e for e in net.seen.requests() if e["host"] != "api.example.test"])
+    assert net.seen.requests() == []
 
 
 SEARCH = """
@@ -245,6 +247,7 @@ assert b" 101 " in head and b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head, data
 c.sendall(b"\\x81\\x85\\x01\\x02\\x03\\x04" + bytes(a ^ b for a, b in zip(b"hello", b"\\x01\\x02\\x03\\x04\\x01")))
 while not data.endswith(b"\\x81\\x05hello"):
     piece = c.recv(4096); assert piece; data += piece
+print(data.decode("latin-1"))
 """, python=True)
     result.ok()
     assert authorization(net) == [f"Bearer {VALUE}"]
@@ -253,8 +256,10 @@ while not data.endswith(b"\\x81\\x05hello"):
 @by_user
 def test_expect_and_streams(net, secret):
     """Large uploads with Expect, chunked uploads, HEAD, keep-alive: all under a secret's rule."""
-    result = secret('head -c 3000000 /dev/zero > /tmp/f; H="Authorization: Bearer $API_TOKEN"; U=https://api.example.test/v1;'
-                    'curl -sS -m 9 -H "$H" -H "Expect: 100-continue" --data-binary @/tmp/f $U/a $U/b; curl -sS -m 9 -H "$H" -H "Transfer-Encoding: chunked" --data-binary @/tmp/f $U/c;'
+    result = secret('echo $API_TOKEN; head -c 3000000 /dev/zero > /tmp/f; H="Authorization: Bearer $API_TOKEN"; '
+                    'U=https://api.example.test/v1;'
+                    'curl -sS -m 9 -H "$H" -H "Expect: 100-continue" --data-binary @/tmp/f $U/a $U/b;'
+                    'curl -sS -m 9 -H "$H" -H "Transfer-Encoding: chunked" --data-binary @/tmp/f $U/c;'
                     'curl -sSI -m 9 -H "$H" $U/d | head -1')
     assert result.ok().count("hello") == 3 and "200" in result.text
     assert {(e["path"], e["size"]) for e in net.seen.requests()} == {("/v1/a", 3000000), ("/v1/b", 3000000),
@@ -276,6 +281,7 @@ network:
                     "--secret", "ONE", "--secret", "TWO", env=env)
     one, two = result.ok().splitlines()[-1].split()
     api, www = net.seen.requests(host="api.example.test")[0]["headers"], net.seen.requests(host="www.example.test")[0]["headers"]
+    assert one not in env.values() and two not in env.values() and not any(value in result.text + result.errors for value in env.values())
     assert (api["x-one"], api["x-two"]) == (env["ONE"], two) and (www["x-one"],
                                                                   www["x-two"]) == (one, env["TWO"]) and one != two
 

@@ -49,7 +49,8 @@ def postgres(world):
         (folder / name).chmod(0o600)
     options = {"listen_addresses": "203.0.113.13", "unix_socket_directories": "", "autovacuum": "off", "fsync": "off",
                "ssl": "on",
-               "ssl_cert_file": folder / "good.pem", "ssl_key_file": folder / "good.key", "jit": "off", "dynamic_shared_memory_type": "mmap", "max_worker_processes": "0"}
+               "ssl_cert_file": folder / "good.pem", "ssl_key_file": folder / "good.key", "jit": "off",
+               "dynamic_shared_memory_type": "mmap", "max_worker_processes": "0"}
     child = world.start([binary / "postgres", "-D", folder / "data",
                          *(word for k, v in options.items() for word in ("-c", f"{k}={v}"))],
                         user=user, ready=5432, cwd=folder)

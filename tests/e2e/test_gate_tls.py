@@ -91,7 +91,8 @@ say(passed=[n for n, a in bad.items() if a[:1] == b"\\x16" or b"hello" in a],
 
 
 def test_the_other_name_is_told(net):
-    result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "5", "--noproxy", "*", "--connect-to", "evil.test:443:example.test:443",
+    result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "5", "--noproxy", "*", "--connect-to",
+                     "evil.test:443:example.test:443",
                      "https://evil.test/")
     assert result.status == 35 and net.seen.all() == []
     assert "example.test" in explained(result, "evil.test")["what"]

@@ -1,4 +1,5 @@
-"""The control: without a sandbox everything in the test world can be reached. What the other tests find missing, a gate took away."""
+"""The control: without a sandbox everything in the test world can be reached. What the other tests find missing,
+a gate took away."""
 import json
 import time
 

@@ -305,7 +305,8 @@ class Net:
 
     def inside(self, script):
         """The options and the command for that."""
-        return ["--ro", self.world.helpers, "--", harness.PYTHON, "-ISc", f"exec(open('{self.world.helpers}').read())\n{script}"]
+        return ["--ro", self.world.helpers, "--", harness.PYTHON, "-ISc",
+                f"exec(open('{self.world.helpers}').read())\n{script}"]
 
     def profile(self, text, extends="medium"):
         """A profile file that this person owns; returns the options that name it."""

@@ -75,7 +75,8 @@ class Names:
     @staticmethod
     def address(records, count, kind, text, ttl, owner):
         family = socket.AF_INET6 if ":" in text else socket.AF_INET
-        if kind != (28 if ":" in text else 1) or text.startswith(("cname:", "tcp")):  # an alias of an alias is for the client to follow
+        if kind != (28 if ":" in text else 1) or text.startswith(("cname:",
+                                                                  "tcp")):  # an alias of an alias is for the client to follow
             return records, count
         data = socket.inet_pton(family, text)
         return records + owner + struct.pack("!HHIH", kind, 1, ttl, len(data)) + data, count + 1
@@ -89,7 +90,7 @@ class Names:
             query, peer = sock.recvfrom(65535)
             try:
                 reply = self.answer(query, "udp")
-            except (IndexError, struct.error):
+            except (IndexError, ValueError, OSError, struct.error):
                 with self.lock:
                     self.asked_list.append(Question("(malformed)", "?", "udp"))
                 continue

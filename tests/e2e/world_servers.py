@@ -282,7 +282,8 @@ class Requests(BaseHTTPRequestHandler):
     def do_git(self, rest, query, data):
         env = {**os.environ, "GIT_PROJECT_ROOT": str(self.web.git), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": "/" + rest,
                "QUERY_STRING": query,
-               "REQUEST_METHOD": self.command, "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(data)),
+               "REQUEST_METHOD": self.command, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+               "CONTENT_LENGTH": str(len(data)),
                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding",
                                                          ""), "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
         done = subprocess.run(["git", "-c", "safe.directory=*", "http-backend"], input=data, env=env, capture_output=True,
