@@ -134,12 +134,5 @@ int policy_allow(struct policy *p, const char *text, struct err *err) {
         r = fill(entry, &parts, err);
         if (r < 0)
                 return err_prefix(err, r, "--allow '%.80s'", text);
-        if (p->sealed)
-                r = narrow_check(row, p, &changed, err);
-        if (r < 0)
-                return r;
-        policy_free(p);
-        *p = changed;
-        policy_init(&changed);
-        return 0;
+        return narrow_adopt(row, p, &changed, err);
 }

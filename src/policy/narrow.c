@@ -258,3 +258,14 @@ int narrow_check(const struct schema_row *row, const struct policy *parent, cons
         }
         return err_set(err, ERR_REFUSED, "%s: this key cannot be narrowed", row->key);
 }
+
+int narrow_adopt(const struct schema_row *row, struct policy *p, struct policy *changed, struct err *err) {
+        int r = p->sealed ? narrow_check(row, p, changed, err) : 0;
+
+        if (r < 0)
+                return r;
+        policy_free(p);
+        *p = *changed;
+        policy_init(changed);
+        return 0;
+}

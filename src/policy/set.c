@@ -113,12 +113,5 @@ int policy_set(struct policy *p, const char *key, const char *value, struct err 
                 r = policy_settle(&changed);
         if (r == -ENOMEM || r == -E2BIG)
                 return err_set(err, r, "cannot set %.60s", key);
-        if (r == 0 && p->sealed)
-                r = narrow_check(row, p, &changed, err);
-        if (r < 0)
-                return r;
-        policy_free(p);
-        *p = changed;
-        policy_init(&changed);
-        return 0;
+        return r < 0 ? r : narrow_adopt(row, p, &changed, err);
 }
