@@ -8,10 +8,28 @@
 
 #define ACCEPT_MAX 64
 
-void accept_waiting(struct ward *w, enum gate_fd which) {
-        uint32_t place = w->place, generation = w->generation;
+#define ORIGINAL_DST 80 /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST: their headers do not go with libc's */
 
-        for (unsigned i = 0; i < ACCEPT_MAX && w->fds[which] >= 0 && !w->paused[which]; i++) {
+int accept_destination(int fd, struct address *ret, uint16_t *ret_port) {
+        struct sockaddr_storage s = {0};
+        socklen_t size = sizeof s;
+
+        if (getpeername(fd, (struct sockaddr *)&s, &size) < 0)
+                return -errno;
+        if (!address_from_socket(&s, ret, ret_port))
+                return -EAFNOSUPPORT;
+        bool v4 = address_is_v4(ret);
+        size = sizeof s;
+        if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, ORIGINAL_DST, &s, &size) < 0)
+                return -errno;
+        return address_from_socket(&s, ret, ret_port) ? 0 : -EAFNOSUPPORT;
+}
+
+unsigned accept_waiting(struct ward *w, enum gate_fd which) {
+        uint32_t place = w->place, generation = w->generation;
+        unsigned i;
+
+        for (i = 0; i < ACCEPT_MAX && w->fds[which] >= 0 && !w->paused[which]; i++) {
                 int fd = accept4(w->fds[which], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
                 if (fd < 0) {
@@ -19,12 +37,13 @@ void accept_waiting(struct ward *w, enum gate_fd which) {
                                 ward_pause(w, which);
                         else if (errno == ECONNABORTED || errno == EINTR)
                                 continue;
-                        return;
+                        break;
                 }
                 flow_begin(w, fd, which == GATE_PROXY ? ORIGIN_PROXY : ORIGIN_TRANSPARENT);
                 if (!ward_at(place, generation))
-                        return;
+                        break;
         }
+        return i;
 }
 
 static void tcp_event(const struct loop_ref *ref, uint32_t events) {
@@ -32,7 +51,7 @@ static void tcp_event(const struct loop_ref *ref, uint32_t events) {
 
         (void)events;
         if (w)
-                accept_waiting(w, GATE_TCP);
+                (void)accept_waiting(w, GATE_TCP);
 }
 
 static void proxy_event(const struct loop_ref *ref, uint32_t events) {
@@ -40,7 +59,7 @@ static void proxy_event(const struct loop_ref *ref, uint32_t events) {
 
         (void)events;
         if (w)
-                accept_waiting(w, GATE_PROXY);
+                (void)accept_waiting(w, GATE_PROXY);
 }
 
 void accept_init(void) {

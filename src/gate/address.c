@@ -101,63 +101,58 @@ bool address_within(const struct address *a, const uint8_t block[16], unsigned p
 struct block4 {
         uint8_t address[4];
         unsigned prefix;
-        const char *kind;
+        enum address_kind kind;
 };
 
 /* The first that fits names the kind. */
 static const struct block4 special4[] = {
-        {{169, 254, 169, 0}, 24, "metadata service"},   /* .254 nearly everywhere; names and time beside it */
-        {{169, 254, 170, 0}, 24, "metadata service"},   /* Amazon's tasks and pods */
-        {{169, 254, 0, 23}, 32, "metadata service"},    /* Tencent */
-        {{169, 254, 42, 42}, 32, "metadata service"},   /* Scaleway */
-        {{100, 100, 100, 200}, 32, "metadata service"}, /* Alibaba */
-        {{168, 63, 129, 16}, 32, "metadata service"},   /* Azure: a public block, but only the machine's own host */
-        {{192, 0, 0, 192}, 32, "metadata service"},     /* Oracle, older machines */
-        {{0, 0, 0, 0}, 8, "unspecified"},               /* Linux connects to itself */
-        {{10, 0, 0, 0}, 8, "private"},
-        {{100, 64, 0, 0}, 10, "carrier-grade NAT"},
-        {{127, 0, 0, 0}, 8, "loopback"},
-        {{169, 254, 0, 0}, 16, "link-local"},
-        {{172, 16, 0, 0}, 12, "private"},
-        {{192, 0, 0, 0}, 24, "reserved"},   /* protocol assignments */
-        {{192, 88, 99, 0}, 24, "reserved"}, /* 6to4 relays */
-        {{192, 168, 0, 0}, 16, "private"},
-        {{198, 18, 0, 0}, 15, "benchmark"},
-        {{224, 0, 0, 0}, 4, "multicast"},
-        {{255, 255, 255, 255}, 32, "broadcast"},
-        {{240, 0, 0, 0}, 4, "reserved"},
+        {{169, 254, 169, 0}, 24, ADDRESS_METADATA},   /* .254 nearly everywhere; names and time beside it */
+        {{169, 254, 170, 0}, 24, ADDRESS_METADATA},   /* Amazon's tasks and pods */
+        {{169, 254, 0, 23}, 32, ADDRESS_METADATA},    /* Tencent */
+        {{169, 254, 42, 42}, 32, ADDRESS_METADATA},   /* Scaleway */
+        {{100, 100, 100, 200}, 32, ADDRESS_METADATA}, /* Alibaba */
+        {{168, 63, 129, 16}, 32, ADDRESS_METADATA},   /* Azure: a public block, but only the machine's own host */
+        {{192, 0, 0, 192}, 32, ADDRESS_METADATA},     /* Oracle, older machines */
+        {{0, 0, 0, 0}, 8, ADDRESS_UNSPECIFIED},       /* Linux connects to itself */
+        {{10, 0, 0, 0}, 8, ADDRESS_PRIVATE},          {{100, 64, 0, 0}, 10, ADDRESS_CARRIER},
+        {{127, 0, 0, 0}, 8, ADDRESS_LOOPBACK},        {{169, 254, 0, 0}, 16, ADDRESS_LINK_LOCAL},
+        {{172, 16, 0, 0}, 12, ADDRESS_PRIVATE},       {{192, 0, 0, 0}, 24, ADDRESS_RESERVED}, /* protocol assignments */
+        {{192, 88, 99, 0}, 24, ADDRESS_RESERVED},                                             /* 6to4 relays */
+        {{192, 168, 0, 0}, 16, ADDRESS_PRIVATE},      {{198, 18, 0, 0}, 15, ADDRESS_BENCHMARK},
+        {{224, 0, 0, 0}, 4, ADDRESS_MULTICAST},       {{255, 255, 255, 255}, 32, ADDRESS_BROADCAST},
+        {{240, 0, 0, 0}, 4, ADDRESS_RESERVED},
 };
 
 struct block6 {
         uint8_t address[16];
         unsigned prefix;
-        const char *kind;
+        enum address_kind kind;
 };
 
 /* Single addresses: before anything is read into the bits of an address. */
 static const struct block6 named6[] = {
-        {{0}, 128, "unspecified"},
-        {{[15] = 1}, 128, "loopback"},
-        {{0xfd, 0x00, 0x0e, 0xc2}, 32, "metadata service"},                                 /* Amazon */
-        {{0xfd, 0x20, 0x00, 0xce, [14] = 0x02, 0x54}, 128, "metadata service"},             /* Google */
-        {{0xfd, 0x00, 0x00, 0xc1, [12] = 0xa9, 0xfe, 0xa9, 0xfe}, 128, "metadata service"}, /* Oracle */
-        {{0xfd, 0x00, 0x00, 0x42, [15] = 0x42}, 128, "metadata service"},                   /* Scaleway */
-        {{0xfe, 0x80, [12] = 0xa9, 0xfe, 0xa9, 0xfe}, 128, "metadata service"},             /* OpenStack */
+        {{0}, 128, ADDRESS_UNSPECIFIED},
+        {{[15] = 1}, 128, ADDRESS_LOOPBACK},
+        {{0xfd, 0x00, 0x0e, 0xc2}, 32, ADDRESS_METADATA},                                 /* Amazon */
+        {{0xfd, 0x20, 0x00, 0xce, [14] = 0x02, 0x54}, 128, ADDRESS_METADATA},             /* Google */
+        {{0xfd, 0x00, 0x00, 0xc1, [12] = 0xa9, 0xfe, 0xa9, 0xfe}, 128, ADDRESS_METADATA}, /* Oracle */
+        {{0xfd, 0x00, 0x00, 0x42, [15] = 0x42}, 128, ADDRESS_METADATA},                   /* Scaleway */
+        {{0xfe, 0x80, [12] = 0xa9, 0xfe, 0xa9, 0xfe}, 128, ADDRESS_METADATA},             /* OpenStack */
 };
 
 static const struct block6 special6[] = {
-        {{0}, 96, "translated"},                                  /* IPv4-compatible */
-        {{[8] = 0xff, 0xff}, 96, "translated"},                   /* IPv4-translated, RFC 2765 */
-        {{0x00, 0x64, 0xff, 0x9b}, 96, "translated"},             /* NAT64 */
-        {{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48, "translated"}, /* NAT64, local use */
-        {{0x20, 0x01, 0x00, 0x00}, 32, "translated"},             /* Teredo */
-        {{0x20, 0x02}, 16, "translated"},                         /* 6to4 */
-        {{0x20, 0x01, 0x00, 0x02, 0x00, 0x00}, 48, "benchmark"},
-        {{0x20, 0x01}, 23, "reserved"}, /* protocol assignments: ORCHID, DRIP, anycast services */
-        {{0xfc}, 7, "private"},
-        {{0xfe, 0x80}, 10, "link-local"},
-        {{0xfe, 0xc0}, 10, "private"}, /* site-local, of old */
-        {{0xff}, 8, "multicast"},
+        {{0}, 96, ADDRESS_TRANSLATED},                                  /* IPv4-compatible */
+        {{[8] = 0xff, 0xff}, 96, ADDRESS_TRANSLATED},                   /* IPv4-translated, RFC 2765 */
+        {{0x00, 0x64, 0xff, 0x9b}, 96, ADDRESS_TRANSLATED},             /* NAT64 */
+        {{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48, ADDRESS_TRANSLATED}, /* NAT64, local use */
+        {{0x20, 0x01, 0x00, 0x00}, 32, ADDRESS_TRANSLATED},             /* Teredo */
+        {{0x20, 0x02}, 16, ADDRESS_TRANSLATED},                         /* 6to4 */
+        {{0x20, 0x01, 0x00, 0x02, 0x00, 0x00}, 48, ADDRESS_BENCHMARK},
+        {{0x20, 0x01}, 23, ADDRESS_RESERVED}, /* protocol assignments: ORCHID, DRIP, anycast services */
+        {{0xfc}, 7, ADDRESS_PRIVATE},
+        {{0xfe, 0x80}, 10, ADDRESS_LINK_LOCAL},
+        {{0xfe, 0xc0}, 10, ADDRESS_PRIVATE}, /* site-local, of old */
+        {{0xff}, 8, ADDRESS_MULTICAST},
 };
 
 static const uint8_t global6[16] = {0x20}; /* 2000::/3 */
@@ -182,7 +177,7 @@ static const struct carrier carriers[] = {
         {{0x20, 0x02}, 16, {2, 3, 4, 5}, 0},
 };
 
-static const char *find4(const struct address *a) {
+static enum address_kind find4(const struct address *a) {
         for (size_t i = 0; i < ELEMENTSOF(special4); i++) {
                 struct address block;
 
@@ -190,23 +185,23 @@ static const char *find4(const struct address *a) {
                 if (address_within(a, block.bytes, 96 + special4[i].prefix))
                         return special4[i].kind;
         }
-        return NULL;
+        return ADDRESS_PUBLIC;
 }
 
-static const char *find6(const struct block6 *table, size_t count, const struct address *a) {
+static enum address_kind find6(const struct block6 *table, size_t count, const struct address *a) {
         for (size_t i = 0; i < count; i++)
                 if (address_within(a, table[i].address, table[i].prefix))
                         return table[i].kind;
-        return NULL;
+        return ADDRESS_PUBLIC;
 }
 
 /* The kind of an IPv4 address that this one carries. */
-static const char *find_carried(const struct address *a) {
-        const char *kind = NULL;
+static enum address_kind find_carried(const struct address *a) {
+        enum address_kind kind = ADDRESS_PUBLIC;
         struct address inner;
         uint8_t four[4];
 
-        for (size_t i = 0; i < ELEMENTSOF(carriers) && !kind; i++) {
+        for (size_t i = 0; i < ELEMENTSOF(carriers) && kind == ADDRESS_PUBLIC; i++) {
                 const struct carrier *c = &carriers[i];
 
                 if (!address_within(a, c->address, c->prefix))
@@ -218,22 +213,55 @@ static const char *find_carried(const struct address *a) {
                         kind = find4(&inner);
         }
         /* ISATAP has no block of its own, but a mark in the lower half */
-        if (!kind && (a->bytes[8] & ~3) == 0 && a->bytes[9] == 0 && a->bytes[10] == 0x5e && a->bytes[11] == 0xfe) {
+        if (kind == ADDRESS_PUBLIC && (a->bytes[8] & ~3) == 0 && a->bytes[9] == 0 && a->bytes[10] == 0x5e &&
+            a->bytes[11] == 0xfe) {
                 set_v4(&inner, a->bytes + 12);
                 kind = find4(&inner);
         }
         return kind;
 }
 
-const char *address_special(const struct address *a) {
+/* *ret_carried: the kind is that of an IPv4 address inside. */
+static enum address_kind find(const struct address *a, bool *ret_carried) {
+        *ret_carried = false;
         if (address_is_v4(a))
                 return find4(a);
-        const char *kind = find6(named6, ELEMENTSOF(named6), a);
-        if (!kind)
-                kind = find_carried(a);
-        if (!kind)
+        enum address_kind kind = find6(named6, ELEMENTSOF(named6), a);
+        if (kind != ADDRESS_PUBLIC)
+                return kind;
+        kind = find_carried(a);
+        *ret_carried = kind != ADDRESS_PUBLIC;
+        if (kind == ADDRESS_PUBLIC)
                 kind = find6(special6, ELEMENTSOF(special6), a);
-        if (!kind && !address_within(a, global6, 3))
-                kind = "reserved";
+        if (kind == ADDRESS_PUBLIC && !address_within(a, global6, 3))
+                kind = ADDRESS_RESERVED;
         return kind;
+}
+
+enum address_kind address_kind(const struct address *a) {
+        bool carried;
+        enum address_kind kind = find(a, &carried);
+
+        return carried ? ADDRESS_TRANSLATED : kind;
+}
+
+const char *address_special(const struct address *a) {
+        static const char *const words[] = {
+                [ADDRESS_PUBLIC] = NULL,
+                [ADDRESS_PRIVATE] = "private",
+                [ADDRESS_CARRIER] = "carrier-grade NAT",
+                [ADDRESS_LINK_LOCAL] = "link-local",
+                [ADDRESS_LOOPBACK] = "loopback",
+                [ADDRESS_UNSPECIFIED] = "unspecified",
+                [ADDRESS_METADATA] = "metadata service",
+                [ADDRESS_MULTICAST] = "multicast",
+                [ADDRESS_BROADCAST] = "broadcast",
+                [ADDRESS_BENCHMARK] = "benchmark",
+                [ADDRESS_TRANSLATED] = "translated",
+                [ADDRESS_RESERVED] = "reserved",
+        };
+        static_assert(ELEMENTSOF(words) == ADDRESS_KIND_COUNT, "every kind has words");
+        bool carried;
+
+        return words[find(a, &carried)];
 }

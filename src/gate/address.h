@@ -25,8 +25,25 @@ void address_print(const struct address *a, char ret[ADDRESS_TEXT_MAX]);
 /* First prefix bits equal. */
 bool address_within(const struct address *a, const uint8_t block[16], unsigned prefix);
 
-/* NULL if the address is public; otherwise the kind for a person: "loopback", "private", "link-local", "metadata
- * service", "carrier-grade NAT", "multicast", "reserved", "unspecified", "benchmark"… IPv6 forms that carry an IPv4
- * address (mapped, compatible, 6to4, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, Teredo, ISATAP) are judged by it as well
- * and never better than it. Documentation blocks count as public: nothing is there. */
+/* What an address is for. IPv6 forms that carry an IPv4 address (compatible, 6to4, NAT64 64:ff9b::/96 and
+ * 64:ff9b:1::/48, Teredo, ISATAP) are judged by it as well and never better than it: what carries an address that is
+ * not public is TRANSLATED. Documentation blocks count as public: nothing is there. */
+enum address_kind {
+        ADDRESS_PUBLIC,
+        ADDRESS_PRIVATE, /* RFC 1918 and ULA: somebody's own network */
+        ADDRESS_CARRIER, /* RFC 6598, between a provider and its customers */
+        ADDRESS_LINK_LOCAL,
+        ADDRESS_LOOPBACK,
+        ADDRESS_UNSPECIFIED,
+        ADDRESS_METADATA, /* where a cloud tells a machine its secrets */
+        ADDRESS_MULTICAST,
+        ADDRESS_BROADCAST,
+        ADDRESS_BENCHMARK,
+        ADDRESS_TRANSLATED,
+        ADDRESS_RESERVED,
+        ADDRESS_KIND_COUNT,
+};
+enum address_kind address_kind(const struct address *a);
+/* NULL if the address is public; otherwise the kind for a person ("loopback", "metadata service"): of the IPv4 address,
+ * where it carries one that is not public. */
 const char *address_special(const struct address *a);

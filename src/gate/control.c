@@ -13,8 +13,8 @@
 #include "gate/tap.h"
 #include "gate/ward.h"
 
-#define REQUESTS_MAX 32 /* per turn */
-#define FLUSH_ROUNDS 8
+#define REQUESTS_MAX 32  /* per turn */
+#define FLUSH_ROUNDS 256 /* more than can wait on a socket */
 #define SEND_WAIT_MS 1000
 
 static uint8_t packet[GATE_PACKET_MAX] __attribute__((aligned(16)));
@@ -43,19 +43,20 @@ int control_send(const struct gate_message *m) {
 void control_fail(const struct err *err) {
         struct gate_message m = {.kind = GATE_FAILED, .text = err->text};
 
-        (void)gate_send(GATE_FD, &m, NULL, 0);
-        err_print(err);
+        if (gate_send(GATE_FD, &m, NULL, 0) < 0)
+                err_print(err); /* nobody listens there */
         _exit(1);
 }
 
 /* What is waiting on the ward's sockets now is dealt with, as far as that is a bounded amount. */
 static void deal(struct ward *w) {
         for (unsigned i = 0; i < FLUSH_ROUNDS; i++) {
-                accept_waiting(w, GATE_TCP);
-                accept_waiting(w, GATE_PROXY);
-                names_accept(w);
-                names_waiting(w);
-                tap_waiting(w);
+                unsigned n = accept_waiting(w, GATE_TCP) + accept_waiting(w, GATE_PROXY);
+
+                n += names_accept(w) + names_waiting(w) + tap_waiting(w);
+                names_catch_up(w);
+                if (n == 0)
+                        break;
         }
         flow_catch_up(w);
 }

@@ -3,8 +3,9 @@
 #include "gate/relay.h"
 #include "gate/side.h"
 
-#define ROUNDS 4           /* per turn */
-#define INPUT  (64 * 1024) /* bytes offered at a time; more than a head */
+#define ROUNDS  4           /* per turn */
+#define INPUT   (64 * 1024) /* bytes offered at a time; more than a head */
+#define HEAD_MS 20000       /* for a head to become whole, however many bytes of it keep coming */
 static_assert(INPUT + EXCHANGE_ROOM <= RELAY_CHUNK, "both fit into the scratch buffer");
 static_assert(EXCHANGE_ROOM <= POOL_SIZE, "what cannot be written can be kept");
 static_assert(HTTP_HEAD_MAX < INPUT, "a head can be seen whole");
@@ -47,17 +48,55 @@ static bool send_server(struct flow *f, size_t made) {
         flow_count(f, WARD_SENT, made);
         int r = side_put(&f->server, output, made);
         if (r == -ENOBUFS) {
-                flow_reset(f);
+                refuse_broken(f, &f->server, r);
                 return false;
         }
         return true; /* a server that is gone shows when its answer is read */
 }
 
 static bool send_client(struct flow *f, size_t made) {
-        if (made == 0 || side_put(&f->client, output, made) >= 0)
-                return true;
-        flow_reset(f);
-        return false;
+        int r = made == 0 ? 0 : side_put(&f->client, output, made);
+
+        if (r < 0)
+                refuse_broken(f, &f->client, r);
+        return r >= 0;
+}
+
+/* What was looked at is dealt with, as far as it was of use. */
+static bool used_up(struct flow *f, struct flow_side *s, size_t count, size_t used) {
+        int r = side_used(s, input, count, used);
+
+        if (r < 0)
+                refuse_broken(f, s, r);
+        return r >= 0;
+}
+
+/* A head of this kind has begun and is not whole, or is it. */
+static void head_begun(struct flow *f, enum flow_partial kind) {
+        if (f->partial != PARTIAL_NONE)
+                return;
+        f->partial = kind;
+        flow_deadline(f, HEAD_MS);
+}
+
+static void head_whole(struct flow *f, enum flow_partial kind) {
+        if (f->partial != kind)
+                return;
+        f->partial = PARTIAL_NONE;
+        flow_deadline(f, 0);
+}
+
+void converse_timeout(struct flow *f) {
+        bool request = f->partial != PARTIAL_ANSWER;
+        char words[EXCHANGE_REFUSAL];
+        struct gate_event e;
+
+        refuse_event(f, GATE_TIMEOUT,
+                     request ? "the request's head did not arrive in time" : "the answer's head did not arrive in time",
+                     &e);
+        f->ward->totals.refused++;
+        event_refused(f->ward, &e);
+        refuse_say(f, words, exchange_refusal(&e, words, sizeof words));
 }
 
 /* Is the way to `to` free, within bandwidth? */
@@ -66,6 +105,8 @@ static bool may_pass(struct flow *f, const struct flow_side *to, enum ward_way w
                 return false;
         if (ward_allowance(f->ward, way, 1) > 0 || ward_spent(f->ward, way))
                 return true;
+        if (f->partial != PARTIAL_NONE)
+                flow_deadline(f, HEAD_MS); /* the peer is not to blame */
         flow_wake(f, ward_wait(f->ward, way));
         return false;
 }
@@ -78,7 +119,7 @@ static enum outcome raw_way(struct flow *f, struct flow_side *from, struct flow_
                 return IDLE;
         ssize_t n = side_look(from, input, INPUT, &new);
         if (n < 0) {
-                flow_reset(f);
+                refuse_broken(f, from, (int)n);
                 return OVER;
         }
         if (n == 0) {
@@ -93,10 +134,8 @@ static enum outcome raw_way(struct flow *f, struct flow_side *from, struct flow_
                 return PROGRESS;
         }
         exchange_raw(f->exchange, way == WARD_RECEIVED, input, (size_t)n, output, &made);
-        if (side_used(from, input, (size_t)n, (size_t)n) < 0) {
-                flow_reset(f);
+        if (!used_up(f, from, (size_t)n, (size_t)n))
                 return OVER;
-        }
         if (way == WARD_SENT)
                 return send_server(f, made) ? PROGRESS : OVER;
         flow_count(f, WARD_RECEIVED, (size_t)n);
@@ -122,7 +161,7 @@ static enum outcome requests(struct flow *f) {
                 return IDLE;
         ssize_t n = side_look(c, input, INPUT, &new);
         if (n < 0) {
-                flow_reset(f);
+                refuse_broken(f, c, (int)n);
                 return OVER;
         }
         if (n == 0 && c->ended)
@@ -131,9 +170,11 @@ static enum outcome requests(struct flow *f) {
                 return IDLE;
         f->again = false;
         enum exchange_result r = exchange_request(f->exchange, input, (size_t)n, &used, output, EXCHANGE_ROOM, &made);
-        if (side_used(c, input, (size_t)n, used) < 0) {
-                flow_reset(f);
+        if (!used_up(f, c, (size_t)n, used))
                 return OVER;
+        if (used > 0) {
+                f->retargeted = false;
+                head_whole(f, PARTIAL_REQUEST);
         }
         if (!send_server(f, made))
                 return OVER;
@@ -141,8 +182,9 @@ static enum outcome requests(struct flow *f) {
         case EXCHANGE_MORE:
                 if (used == 0 && made == 0) {
                         if (c->ended || (c->closing && !c->tls))
-                                return finish(f); /* within a head that will never be whole */
-                        c->can_read = false;
+                                return finish(f);      /* within a head that will never be whole */
+                        c->can_read &= c->tls != NULL; /* plain bytes are only peeked at: epoll tells of new ones */
+                        head_begun(f, PARTIAL_REQUEST);
                         return IDLE;
                 }
                 return PROGRESS;
@@ -205,10 +247,10 @@ static enum outcome answers(struct flow *f) {
         if (n == 0 || (!new && !s->ended))
                 return IDLE;
         enum exchange_result r = exchange_response(f->exchange, input, (size_t)n, &used, output, EXCHANGE_ROOM, &made);
-        if (side_used(s, input, (size_t)n, used) < 0) {
-                flow_reset(f);
+        if (!used_up(f, s, (size_t)n, used))
                 return OVER;
-        }
+        if (used > 0)
+                head_whole(f, PARTIAL_ANSWER);
         flow_count(f, WARD_RECEIVED, used);
         if (!send_client(f, made))
                 return OVER;
@@ -218,7 +260,8 @@ static enum outcome answers(struct flow *f) {
         if (!progress && r == EXCHANGE_MORE) {
                 if (s->ended || (s->closing && !s->tls))
                         return server_ended(f); /* within a head that will never be whole */
-                s->can_read = false;
+                s->can_read &= s->tls != NULL;
+                head_begun(f, PARTIAL_ANSWER);
         }
         return answered(f, r, progress);
 }

@@ -180,13 +180,15 @@ static struct decision judge(const struct rules *r, const struct wish *w) {
                 if (stage > STAGE_OTHER_PORT) {
                         d.inspect |= (r->items[i].flags & RULE_INSPECT) != 0;
                         d.private |= (r->items[i].flags & RULE_PRIVATE) != 0;
+                        d.exact |= (r->items[i].flags & RULE_PRIVATE) != 0 && w->name && r->items[i].host[0] != '*';
                 }
                 if (stage > farthest) {
                         farthest = stage;
                         d.rule = (int)i;
                 }
         }
-        d.reason = reasons[farthest];
+        /* an address that is not public takes more than a rule that covers it: say so at once */
+        d.reason = w->special && farthest < STAGE_NOT_PUBLIC ? GATE_PRIVATE : reasons[farthest];
         return d;
 }
 

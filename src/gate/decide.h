@@ -22,12 +22,14 @@ struct decision {
         int rule;                /* position in items, the first that speaks for it; -1: none */
         bool inspect;            /* one of the rules for this name and port wants TLS opened */
         bool private;            /* one of them allows private addresses */
+        bool exact;              /* and names exactly this host, without a wildcard */
 };
 
 /* May anything at all be reached by this name (some port)? For DNS. */
 bool decide_name(const struct rules *r, const char *name);
 /* A connection to a canonical name, or to a literal address (name NULL). A literal address that is not public passes
- * only under a rule that says private (GATE_PRIVATE otherwise); what a name resolves to is the caller's to check. A
+ * only under a rule that says private (GATE_PRIVATE otherwise, also if no rule covers it); what a name resolves to is
+ * the caller's to check. A
  * refusal names the first of the rules that let it get farthest; inspect and private are about host and port alone. */
 struct decision decide_connect(const struct rules *r, const char *name, const struct address *a, uint16_t port);
 /* A request on such a connection; path is the request target's path, percent-encoding not decoded, without query.

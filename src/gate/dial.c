@@ -4,28 +4,89 @@
 #include <unistd.h>
 
 #include "gate/flow.h"
+#include "gate/own.h"
 #include "gate/side.h"
 
 #define DIAL_NEXT_MS 300
 
-/* May the gate connect to this on behalf of this flow? */
-static bool dialable(struct flow *f, const struct address *a) {
+/* What may be dialled:
+ *   - a public address that is not this host's own: always, once the connection itself is allowed;
+ *   - private networks, carrier-grade NAT and link-local addresses: if the rule says private;
+ *   - loopback and this host's own addresses, public ones too: by name only if a rule that says private names exactly
+ *     that host; whoever can add a name under a wildcard does not get to choose among the host's own services;
+ *   - metadata services, unspecified, multicast, translated and reserved addresses: never by name. As a literal
+ * address, like all of the above, under a cidr rule that covers it and says private;
+ *   - synthetic addresses: never. They stand for names. */
+static enum flow_needs needs(const struct address *a) {
         if (synth_covers(a))
-                return false;
-        if (address_special(a) && !f->private) {
-                f->narrowed = true;
+                return NEEDS_NEVER;
+        switch (address_kind(a)) {
+        case ADDRESS_PUBLIC:
+                return own_address(a) ? NEEDS_EXACT : NEEDS_NOTHING;
+        case ADDRESS_PRIVATE:
+        case ADDRESS_CARRIER:
+        case ADDRESS_LINK_LOCAL:
+                return own_address(a) ? NEEDS_EXACT : NEEDS_PRIVATE;
+        case ADDRESS_LOOPBACK:
+                return NEEDS_EXACT;
+        case ADDRESS_UNSPECIFIED:
+        case ADDRESS_METADATA:
+        case ADDRESS_MULTICAST:
+        case ADDRESS_BROADCAST:
+        case ADDRESS_BENCHMARK:
+        case ADDRESS_TRANSLATED:
+        case ADDRESS_RESERVED:
+        case ADDRESS_KIND_COUNT:
+        default:
+                return NEEDS_LITERAL;
+        }
+}
+
+static bool permitted(const struct flow *f, enum flow_needs n) {
+        switch (n) {
+        case NEEDS_NOTHING:
+                return true;
+        case NEEDS_PRIVATE:
+                return f->private;
+        case NEEDS_EXACT:
+                return f->private && (f->exact || !flow_named(f));
+        case NEEDS_LITERAL:
+                return f->private && !flow_named(f);
+        case NEEDS_NEVER:
+        default:
                 return false;
         }
+}
+
+bool dial_allowed(const struct flow *f) {
+        return permitted(f, f->needs);
+}
+
+/* Adds it to what is dialled, if it may be. */
+static bool add_candidate(struct flow *f, const struct address *a) {
+        enum flow_needs n = needs(a);
+
+        if (!permitted(f, n))
+                return false;
+        f->candidates[f->candidate_count++] = (struct flow_candidate){*a, n};
+        f->needs = MAX(f->needs, n);
         return true;
+}
+
+/* What the address is, for the one who is refused. */
+static const char *what(const struct address *a) {
+        const char *special = address_special(a);
+
+        return special ? special : synth_covers(a) ? "the gate's own" : "this host's own";
 }
 
 /* Addresses of both kinds in turn, IPv6 first, so that a network without one of them costs one wait. */
 static void order_candidates(struct flow *f) {
-        struct address v6[FLOW_CANDIDATES], v4[FLOW_CANDIDATES];
+        struct flow_candidate v6[FLOW_CANDIDATES], v4[FLOW_CANDIDATES];
         size_t n6 = 0, n4 = 0, i6 = 0, i4 = 0, n = 0;
 
         for (size_t i = 0; i < f->candidate_count; i++) {
-                if (address_is_v4(&f->candidates[i]))
+                if (address_is_v4(&f->candidates[i].address))
                         v4[n4++] = f->candidates[i];
                 else
                         v6[n6++] = f->candidates[i];
@@ -42,8 +103,7 @@ static void resolved(struct resolve_wait *w, const struct address *addresses, si
         struct flow *f = LOOP_OWNER(w, struct flow, lookup);
 
         for (size_t i = 0; i < count && f->candidate_count < FLOW_CANDIDATES; i++)
-                if (dialable(f, &addresses[i]))
-                        f->candidates[f->candidate_count++] = addresses[i];
+                (void)add_candidate(f, &addresses[i]);
         if (f->candidate_count > 0) {
                 order_candidates(f);
                 flow_move(f, FLOW_DIAL);
@@ -51,12 +111,34 @@ static void resolved(struct resolve_wait *w, const struct address *addresses, si
                 refuse(f, GATE_UNRESOLVED, why);
         else {
                 char text[ADDRESS_TEXT_MAX], detail[sizeof f->detail];
-                const char *kind = address_special(&addresses[0]);
 
                 address_print(&addresses[0], text);
-                (void)snprintf(detail, sizeof detail, "it resolves to %s (%s)", text, kind ? kind : "the gate's own");
+                const char *still = needs(&addresses[0]) == NEEDS_EXACT ? ", not by a wildcard" : ", never by name";
+                (void)snprintf(detail, sizeof detail, "it resolves to %s (%s)%s", text, what(&addresses[0]),
+                               f->private ? still : "");
                 refuse(f, GATE_PRIVATE, detail);
         }
+}
+
+/* A question would leave the host. Whoever came by an address has asked for its name before; whoever came by a proxy
+ * has not, and is counted here as if it had. */
+static bool may_ask(struct flow *f) {
+        struct ward *w = f->ward;
+
+        if (w->resolving >= WARD_RESOLVING_MAX) {
+                refuse(f, GATE_LOOKUPS, "too many names are being resolved at a time");
+                return false;
+        }
+        if (f->origin == ORIGIN_TRANSPARENT)
+                return true;
+        w->totals.lookups++;
+        if (meter_bucket_has(&w->lookups, loop_now()) == 0) {
+                w->totals.lookups_refused++;
+                refuse(f, GATE_LOOKUPS, "");
+                return false;
+        }
+        meter_bucket_take(&w->lookups, 1);
+        return true;
 }
 
 void dial_begin(struct flow *f) {
@@ -64,24 +146,19 @@ void dial_begin(struct flow *f) {
         size_t sent;
 
         f->candidate_count = f->candidate_next = 0;
-        f->narrowed = false;
+        f->needs = NEEDS_NOTHING;
         if (!flow_named(f)) {
-                if (!dialable(f, &f->address)) {
-                        refuse(f, f->narrowed ? GATE_PRIVATE : GATE_NO_RULE, "");
-                        return;
-                }
-                f->candidates[f->candidate_count++] = f->address;
-                flow_move(f, FLOW_DIAL);
+                if (add_candidate(f, &f->address))
+                        flow_move(f, FLOW_DIAL);
+                else
+                        refuse(f, GATE_PRIVATE, what(&f->address));
                 return;
         }
-        if (w->resolving >= WARD_RESOLVING_MAX) {
-                refuse(f, GATE_LOOKUPS, "too many names are being resolved at a time");
+        if (!resolve_known(f->name) && !may_ask(f))
                 return;
-        }
         flow_move(f, FLOW_RESOLVE);
         f->lookup.done = resolved;
-        f->lookup.running = &w->resolving;
-        if (resolve_begin(&f->lookup, f->name, &sent) == -EBUSY)
+        if (resolve_begin(&f->lookup, f->name, &w->resolving, &sent) == -EBUSY)
                 refuse(f, GATE_UNRESOLVED, "too many names are being resolved at a time");
         else if (sent > 0)
                 ward_passed(w, WARD_SENT, sent);
@@ -124,6 +201,7 @@ static int attempt_state(int fd) {
 static void connected(struct flow *f, size_t slot) {
         f->server.fd = TAKE_FD(f->attempts[slot]);
         f->server.can_read = f->server.can_write = true; /* the first tries will tell */
+        f->needs = f->candidates[f->attempted[slot]].needs;
         flow_close_attempts(f);
         char host[HOSTNAME_SIZE];
         flow_host(f, host);
@@ -156,7 +234,8 @@ void dial_step(struct flow *f) {
                 if (f->attempts[slot] >= 0)
                         break; /* two are under way */
                 f->attempt_at = loop_now();
-                if (attempt(f, slot, &f->candidates[f->candidate_next++]))
+                f->attempted[slot] = f->candidate_next;
+                if (attempt(f, slot, &f->candidates[f->candidate_next++].address))
                         running = true;
         }
         if (!running)

@@ -139,10 +139,13 @@ static void timer_set(struct ward *w, uint64_t delay) {
                 loop_timer_set(t, when);
 }
 
-void event_refused(struct ward *w, const struct gate_event *e) {
+void event_refused(struct ward *w, const struct gate_event *refused) {
         struct event_log *l = &w->events;
         struct event_item *item = NULL;
+        struct gate_event plain = *refused, *e = &plain;
 
+        if (str_eq(e->detail, gate_reason_text(e->reason)))
+                e->detail[0] = '\0'; /* nobody wants to read it twice */
         for (size_t i = 0; i < l->count && !item; i++)
                 if (same(&l->items[i].event, e))
                         item = &l->items[i];

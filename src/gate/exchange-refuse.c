@@ -54,7 +54,7 @@ static void body(const struct gate_event *e, const char *hint, struct buf *out) 
 
         if (!hint) {
                 gate_hint(e, own, sizeof own);
-                hint = own;
+                hint = own[0] || e->reason != GATE_NO_PATH ? own : "only a rule without 'paths' allows such a path";
         }
         json_open(&j, NULL, '{');
         json_str(&j, "error", "refused");

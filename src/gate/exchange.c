@@ -19,6 +19,8 @@ enum request_state { REQUEST_HEAD, REQUEST_BODY, REQUEST_WAIT };
 enum response_state { RESPONSE_IDLE, RESPONSE_HEAD, RESPONSE_BODY };
 enum ending { GOING_ON, RAW, OVER };
 
+#define PATH_KEPT 1024 /* bytes of a request's path */
+
 struct exchange {
         struct exchange *next_free;
         struct exchange_setup setup;
@@ -28,15 +30,19 @@ struct exchange {
         enum request_state request;
         enum response_state response;
         struct exchange_asked asked;
-        char path[sizeof((struct gate_event *)0)->path];
-        int rule;   /* that allowed it, index in network.allow */
-        bool close; /* after this answer */
+        size_t path_size;     /* of the whole; more than path holds: see exchange_review */
+        char path[PATH_KEPT]; /* without query, as much as there is room for */
+        bool overridden;      /* it has a header that may stand for another method or path */
+        uint32_t secrets;     /* that went into it: a bit for each position */
+        uint64_t epoch;       /* of these positions */
+        int rule;             /* that allowed it, index in network.allow */
+        bool close;           /* after this answer */
         struct http_body request_body, response_body;
         struct frames frames;         /* RAW: what the server sends */
         char reply[EXCHANGE_REFUSAL]; /* from here on memory is touched only when it is needed */
         struct redact redact;
 };
-static_assert(REDACT_VALUE_MAX <= EXCHANGE_HELD, "exchange_raw's room");
+static_assert(REDACT_MAX + FRAMES_MORE <= EXCHANGE_HELD && FRAMES_PIECE == EXCHANGE_PIECE, "exchange_raw's room");
 
 static struct exchange *slots;      /* EXCHANGE_MAX of them */
 static struct exchange *slots_free; /* given back: the last first, its pages are there */
@@ -97,6 +103,34 @@ void exchange_retarget(struct exchange *x, const struct exchange_setup *s) {
         set_up(x, s); /* what was put in stays searched for */
 }
 
+/* Of a path that was too long to be kept it is known only that it is one: rules that name no paths allow that. So they
+ * do with this one, and no others. */
+static struct http_span kept_path(const struct exchange *x) {
+        return x->path_size <= sizeof x->path ? (struct http_span){x->path, x->path_size} : (struct http_span){"//", 2};
+}
+
+bool exchange_review(struct exchange *x) {
+        const struct exchange_setup *s = &x->setup;
+        struct fill f = {.setup = s, .method = x->asked.method, .path = kept_path(x), .redact = &x->redact};
+        bool searched = x->redact.count > 0;
+
+        if (x->ending == OVER || (x->ending == GOING_ON && x->response == RESPONSE_IDLE))
+                return true;
+        if (!fill_watch(s, &x->redact) || (!searched && x->redact.count > 0))
+                return false; /* an answer that has begun unsearched cannot be searched any more */
+        if (s->inspect &&
+            (x->overridden ||
+             decide_request(s->rules, s->name, &s->address, s->port, f.method, f.path.data, f.path.size).reason !=
+                     GATE_USED))
+                return false;
+        if (x->secrets && (!s->secrets || secrets_epoch(s->secrets) != x->epoch))
+                return false;
+        for (unsigned i = 0; i < GATE_SECRETS_MAX; i++)
+                if ((x->secrets & 1U << i) && !fill_permitted(&f, i))
+                        return false;
+        return true;
+}
+
 /* ---- refusing ---- */
 
 /* The event, without saying anything yet. */
@@ -109,7 +143,7 @@ static struct gate_event *denial(struct exchange *x, enum gate_reason reason, in
         else
                 address_print(&x->setup.address, e->host);
         (void)snprintf(e->method, sizeof e->method, "%s", x->asked.method);
-        (void)snprintf(e->path, sizeof e->path, "%s", x->path);
+        (void)snprintf(e->path, sizeof e->path, "%.*s", (int)MIN(x->path_size, sizeof e->path - 1), x->path);
         (void)snprintf(e->detail, sizeof e->detail, "%s", detail);
         x->ending = OVER;
         return e;
@@ -210,7 +244,7 @@ static enum exchange_result check_rules(struct exchange *x, const struct http_he
         if (d.rule >= 0)
                 x->rule = (int)s->rules->items[d.rule].index;
         if (d.reason != GATE_USED)
-                return deny(x, 403, d.reason, x->rule, gate_reason_text(d.reason));
+                return deny(x, 403, d.reason, x->rule, "");
         if (!override_permitted(s, h, x->asked.method))
                 return deny_hint(
                         x, 403, GATE_NO_METHOD, x->rule,
@@ -234,13 +268,18 @@ static enum exchange_result let_through(struct exchange *x, const struct http_he
                             f.refused ? "there are more or longer credentials than can be searched for in answers"
                                       : "the head is too large with its secrets");
         }
+        x->secrets = f.used;
+        x->epoch = f.used ? secrets_epoch(x->setup.secrets) : 0;
         *made = o.size;
         return EXCHANGE_MORE;
 }
 
 static void note_request(struct exchange *x, const struct http_head *h) {
         (void)snprintf(x->asked.method, sizeof x->asked.method, "%.*s", (int)h->method.size, h->method.data);
-        (void)snprintf(x->path, sizeof x->path, "%.*s", (int)MIN(h->path.size, sizeof x->path - 1), h->path.data);
+        memcpy(x->path, h->path.data, MIN(h->path.size, sizeof x->path));
+        x->path_size = h->path.size;
+        x->overridden = override_asked(h);
+        x->secrets = 0;
         x->asked.minor = h->minor;
         x->asked.upgrade = h->upgrade;
         x->close = h->close;
@@ -251,7 +290,8 @@ static enum exchange_result begin_request(struct exchange *x, const uint8_t *in,
                                           uint8_t *out, size_t room, size_t *made) {
         enum exchange_result r;
 
-        x->asked.method[0] = x->path[0] = '\0';
+        x->asked.method[0] = '\0';
+        x->path_size = 0;
         switch (http_request((const char *)in, size, &head)) {
         case HTTP_MORE:
                 return EXCHANGE_MORE;
@@ -471,7 +511,7 @@ enum exchange_result exchange_response_eof(struct exchange *x, uint8_t *out, siz
         if (x->ending == OVER || room < EXCHANGE_HELD + CHUNK_EXTRA)
                 return end(x);
         if (x->ending == RAW) {
-                *made = redact_feed(&x->redact, out, 0, true);
+                *made = frames_end(&x->frames, &x->redact, out);
                 return EXCHANGE_END; /* the client may still speak */
         }
         switch (x->response) {
@@ -492,21 +532,17 @@ enum exchange_result exchange_response_eof(struct exchange *x, uint8_t *out, siz
         }
 }
 
-void exchange_raw(struct exchange *x, bool from_server, const uint8_t *in, size_t size, uint8_t *out, size_t *made) {
+bool exchange_raw(struct exchange *x, bool from_server, const uint8_t *in, size_t size, uint8_t *out, size_t *made) {
         *made = 0;
-        if (x->ending != RAW || size == 0)
-                return;
+        if (x->ending != RAW)
+                return false;
         if (!from_server || x->redact.count == 0) {
                 memcpy(out, in, size);
                 *made = size;
-                return;
+                return true;
         }
-        for (size_t at = 0; at < size;) {
-                bool last;
-                size_t n = frames_step(&x->frames, in + at, size - at, &last);
-
-                memcpy(out + *made + x->redact.held, in + at, n);
-                *made += redact_feed(&x->redact, out + *made, n, last);
-                at += n;
-        }
+        if (frames_search(&x->frames, &x->redact, in, size, out, made))
+                return true;
+        (void)cut(x, "the server's WebSocket frames are malformed, or masked, or have extensions");
+        return false;
 }

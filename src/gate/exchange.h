@@ -7,8 +7,8 @@
  * anywhere else stays what it is, a word without value. On every connection to a host that some rule names a secret for
  * the client's Accept-Encoding becomes identity, Sec-WebSocket-Extensions and Range go, and every byte that comes back
  * is searched for the values of those secrets, for all that were put into this connection, and for the Basic
- * credentials made of them: what is found is overwritten with '*', so lengths stay. An answer that is encoded all the
- * same is refused.
+ * credentials made of them, in the forms that forms.h names: what is found is overwritten with '*', so lengths stay. An
+ * answer that is encoded all the same is refused.
  * Requests on one connection are answered in order; while an answer is outstanding the next request waits. */
 #pragma once
 
@@ -32,8 +32,9 @@ struct exchange_setup {
         const char *name;              /* the host that the connection is to; NULL: a literal address */
         struct address address;
         uint16_t port;
-        bool tls;     /* it came through TLS that we opened: secrets may be put in. On plain HTTP they are only with
-                         a rule that says private: true */
+        bool tls;     /* it came through TLS that we opened: secrets may be put in */
+        bool near;    /* the address that was dialled is not public. Without TLS secrets are put in only if it is near
+                         and a rule says private: true */
         bool proxy;   /* explicit proxy: requests are in absolute form and go out in origin form */
         bool inspect; /* methods and paths are judged; otherwise only the host */
 };
@@ -53,6 +54,10 @@ struct exchange *exchange_take(const struct exchange_setup *s);
 void exchange_give(struct exchange *x); /* wipes it */
 const struct exchange_view *exchange_view(const struct exchange *x);
 void exchange_retarget(struct exchange *x, const struct exchange_setup *s); /* after RETARGET, connected elsewhere */
+/* After new rules or secrets were set (exchange_retarget): false if what is in progress, a request being sent, an
+ * answer being received or an upgraded connection, would not be allowed by them, or not with the secrets that went into
+ * it. True if nothing is in progress: the next request is judged anyway. */
+bool exchange_review(struct exchange *x);
 
 /* Feeds bytes from one side; output goes to out (room bytes; at least EXCHANGE_ROOM), which is not in. *used is how
  * many input bytes were consumed, *made how many were written. Bytes that were not consumed must be offered again,
@@ -65,10 +70,13 @@ enum exchange_result exchange_response(struct exchange *x, const uint8_t *in, si
                                        size_t room, size_t *made);
 /* The server closed: END if that is where the answer ends, DENIED (502) if it was cut. Held-back bytes come out. */
 enum exchange_result exchange_response_eof(struct exchange *x, uint8_t *out, size_t room, size_t *made);
-/* After RAW: both ways. from_server bytes are still searched for values, and the last few are held back until a
- * WebSocket message is complete: out has room for size + EXCHANGE_HELD bytes. */
-#define EXCHANGE_HELD (8 * 1024)
-void exchange_raw(struct exchange *x, bool from_server, const uint8_t *in, size_t size, uint8_t *out, size_t *made);
+/* After RAW: both ways, at most EXCHANGE_PIECE bytes at a time; out has room for size + EXCHANGE_HELD. from_server
+ * bytes are still searched for values, and the last few are held back until a WebSocket message is complete. False:
+ * what the server sends cannot be searched; made is what may still pass, then close both: the view's denial says why.
+ */
+#define EXCHANGE_PIECE (64 * 1024)
+#define EXCHANGE_HELD  (16 * 1024)
+bool exchange_raw(struct exchange *x, bool from_server, const uint8_t *in, size_t size, uint8_t *out, size_t *made);
 /* Bytes that may be told to a client in plain HTTP when a connection is refused before any exchange: a 403 (or what
  * fits the reason better) with JSON (layer, rule, reason, host, port, method, path, hint), Connection: close. Returns
  * its size, 0 if it does not fit; EXCHANGE_REFUSAL bytes are enough. */

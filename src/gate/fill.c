@@ -2,9 +2,9 @@
  * for it and encoded again. A placeholder that may not be replaced here goes out as it is. */
 #include "gate/fill.h"
 
-#define BASIC_MAX                                                                                                      \
-        (REDACT_VALUE_MAX / 4 * 3) /* decoded credentials with the value in: their encoded form is searched            \
-                                    */
+#include "gate/forms.h"
+
+#define BASIC_MAX (REDACT_MAX / 4 * 3) /* credentials with the value in, decoded: their encoded form is searched */
 
 void fill_add(struct fill_out *o, const void *bytes, size_t size) {
         if (o->full || size > o->room - o->size) {
@@ -32,17 +32,20 @@ bool fill_watch(const struct exchange_setup *s, struct redact *r) {
                 if (!meant)
                         continue;
                 const void *value = secrets_value(s->secrets, i, &size);
-                if (!redact_add(r, value, size))
+                if (!forms_add(r, value, size))
                         return false;
         }
         return true;
 }
 
-/* On plain HTTP the very rule that permits it has to say private. */
+/* On plain HTTP the very rule that permits it has to say private, and the address has to be near: the rule says only
+ * that it may be, and who answers for the name says what it is. */
 static bool may_go_in_the_clear(const struct fill *f, const char *secret) {
         static struct rules one; /* one rule at a time, asked alone */
         const struct exchange_setup *s = f->setup;
 
+        if (!s->near)
+                return false;
         one.count = 1;
         for (size_t i = 0; i < s->rules->count; i++) {
                 one.items[0] = s->rules->items[i];
@@ -53,7 +56,7 @@ static bool may_go_in_the_clear(const struct fill *f, const char *secret) {
         return false;
 }
 
-static bool may_go(const struct fill *f, size_t which) {
+bool fill_permitted(const struct fill *f, size_t which) {
         const struct exchange_setup *s = f->setup;
         const char *secret = secrets_name(s->secrets, which);
 
@@ -73,12 +76,13 @@ static unsigned replace(struct fill *f, const char *text, size_t size, struct fi
         while (secrets && (found = secrets_find(secrets, text, size, at, &which, &length)) >= 0) {
                 fill_add(o, text + at, (size_t)found - at);
                 at = (size_t)found + length;
-                if (!may_go(f, which)) {
+                if (!fill_permitted(f, which)) {
                         fill_add(o, text + found, length);
                         continue;
                 }
                 const void *value = secrets_value(secrets, which, &value_size);
-                f->refused |= !redact_add(f->redact, value, value_size);
+                f->refused |= !forms_add(f->redact, value, value_size);
+                f->used |= 1U << which;
                 fill_add(o, value, value_size);
                 count++;
         }
@@ -118,26 +122,6 @@ static ssize_t decode(const struct http_span *in, char *ret, size_t room) {
         return (ssize_t)size;
 }
 
-/* Without the padding; the caller adds that. */
-static size_t encode(const uint8_t *in, size_t size, char *ret) {
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        uint32_t bits = 0;
-        unsigned have = 0;
-        size_t made = 0;
-
-        for (size_t i = 0; i < size; i++) {
-                bits = bits << 8 | in[i];
-                have += 8;
-                while (have >= 6) {
-                        have -= 6;
-                        ret[made++] = digits[bits >> have & 63];
-                }
-        }
-        if (have > 0)
-                ret[made++] = digits[bits << (6 - have) & 63];
-        return made;
-}
-
 /* "Basic ", and what follows. */
 static bool basic(const struct http_header *header, struct http_span *ret) {
         struct http_span scheme = {header->value.data, 5};
@@ -155,7 +139,7 @@ static bool basic(const struct http_header *header, struct http_span *ret) {
 
 /* False: there is nothing to replace inside; o is as it was. */
 static bool fill_basic(struct fill *f, const struct http_span *credentials, struct fill_out *o) {
-        static char plain[HTTP_HEAD_MAX], encoded[REDACT_VALUE_MAX];
+        static char plain[HTTP_HEAD_MAX], encoded[FORMS_BASE64(BASIC_MAX)];
         static uint8_t filled[BASIC_MAX];
         struct fill_out inner = {.bytes = filled, .room = sizeof filled};
         ssize_t size = decode(credentials, plain, sizeof plain);
@@ -163,7 +147,7 @@ static bool fill_basic(struct fill *f, const struct http_span *credentials, stru
 
         if (count > 0) {
                 f->refused |= inner.full;
-                size_t made = encode(filled, inner.size, encoded);
+                size_t made = forms_base64(filled, inner.size, encoded);
                 f->refused |= !redact_add(f->redact, encoded, made);
                 fill_text(o, "Basic ");
                 fill_add(o, encoded, made);
@@ -174,9 +158,19 @@ static bool fill_basic(struct fill *f, const struct http_span *credentials, stru
         return count > 0;
 }
 
+static bool is_web_sockets(const struct http_span *name) {
+        static const size_t length = sizeof "Sec-WebSocket-" - 1;
+
+        return name->size > length && http_name_is(&(struct http_span){name->data, length}, "Sec-WebSocket-");
+}
+
 void fill_value(struct fill *f, const struct http_header *header, struct fill_out *o) {
         struct http_span credentials;
 
+        if (is_web_sockets(&header->name)) {
+                fill_add(o, header->value.data, header->value.size);
+                return;
+        }
         if (f->setup->secrets && basic(header, &credentials) && fill_basic(f, &credentials, o))
                 return;
         (void)replace(f, header->value.data, header->value.size, o);

@@ -49,6 +49,10 @@ static void run(struct loop_task *t) {
                         return;
                 states[before].step(f);
         } while (f->state != before && f->state != FLOW_FREE);
+        if (f->client.more || f->server.more) {
+                f->client.more = f->server.more = false;
+                loop_later(&f->task);
+        }
 }
 
 static void timer_update(struct flow *f) {
@@ -80,10 +84,15 @@ static void timed_out(struct flow *f) {
         case FLOW_PROXY:
         case FLOW_SNIFF:
         case FLOW_HANDSHAKE:
-                refuse(f, GATE_TIMEOUT, what[f->state]);
+                if (f->queued)
+                        refuse(f, GATE_CONNECTIONS, "too many TLS handshakes at a time");
+                else
+                        refuse(f, GATE_TIMEOUT, what[f->state]);
+                break;
+        case FLOW_RELAY:
+                converse_timeout(f);
                 break;
         case FLOW_FREE:
-        case FLOW_RELAY:
         case FLOW_LINGER:
         case FLOW_STATE_COUNT:
         default:
@@ -128,8 +137,11 @@ static void client_event(const struct loop_ref *ref, uint32_t events) {
 
         if (!f)
                 return;
-        /* gone in both directions, or reset, while we were still on our way to the server */
-        if (events & (EPOLLHUP | EPOLLERR) && (f->state == FLOW_RESOLVE || f->state == FLOW_DIAL)) {
+        /* gone in both directions, or reset, while we were still on our way to the server; or no longer there to shake
+         * hands, which takes more than a hello */
+        if ((events & (EPOLLHUP | EPOLLERR) && (f->state == FLOW_RESOLVE || f->state == FLOW_DIAL)) ||
+            (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR) &&
+             (f->queued || (f->state == FLOW_HANDSHAKE && !f->client.tls)))) {
                 flow_end(f);
                 return;
         }
@@ -171,12 +183,9 @@ int flow_init(struct err *err) {
         return 0;
 }
 
-/* A place, unless this ward has its share already: a ward may have as many as it likes while it is alone, and otherwise
- * at most eight times as many as would be left for the others. */
+/* A place, unless this ward has its share already. */
 static struct flow *take(const struct ward *w) {
-        uint32_t left = table_size - table_used + free_count;
-
-        if (left == 0 || (ward_count() > 1 && w->active >= 8 * (uint64_t)left))
+        if (!ward_shares(w->active, table_size - table_used + free_count))
                 return NULL;
         uint32_t place = free_count > 0 ? free_places[--free_count] : table_used++;
         struct flow *f = &table[place];
@@ -235,6 +244,8 @@ void flow_begin(struct ward *w, int fd, enum flow_origin origin) {
         f->client.fd = TAKE_FD(own);
         f->client.can_read = f->client.can_write = true; /* the first tries will tell */
         f->ward = w;
+        f->client.in.owner = f->client.out.owner = &w->buffers;
+        f->server.in.owner = f->server.out.owner = &w->buffers;
         f->origin = origin;
         f->rule = -1;
         f->since = loop_now();
@@ -256,6 +267,9 @@ void flow_move(struct flow *f, enum flow_state to) {
         assert(states[f->state].to & TO(to));
         if (f->state == FLOW_RESOLVE)
                 resolve_cancel(&f->lookup);
+        if (to != FLOW_SNIFF && to != FLOW_HANDSHAKE)
+                meet_left(f);
+        f->partial = PARTIAL_NONE;
         f->state = to;
         f->since = loop_now();
         f->wake = 0;
@@ -281,7 +295,7 @@ static void side_finish(struct flow_side *s) {
         pool_drop(&s->in);
         pool_drop(&s->out);
         fd_close(&s->fd);
-        *s = (struct flow_side){.fd = -EBADF};
+        *s = (struct flow_side){.fd = -EBADF, .in = s->in, .out = s->out};
 }
 
 void flow_close_attempts(struct flow *f) {
@@ -305,8 +319,9 @@ void flow_end(struct flow *f) {
                 resolve_cancel(&f->lookup);
         flow_drop_server(f);
         side_finish(&f->client);
-        if (f->exchange)
-                exchange_give(TAKE_PTR(f->exchange));
+        meet_give_exchange(f);
+        meet_left(f);
+        meet_ended(f);
         loop_cancel(&f->task);
         loop_timer_clear(&f->timer);
         if (f->previous)
@@ -365,12 +380,22 @@ enum gate_reason flow_decide(struct flow *f) {
         f->rule = ward_rule_index(f->ward, d.rule);
         f->inspect = d.inspect;
         f->private = d.private;
+        f->exact = d.exact;
         return d.reason;
 }
 
 /* Is it under way without having been looked into? Then it cannot be any more. */
 static bool unseen(const struct flow *f) {
         return !f->exchange && (f->state == FLOW_RELAY || f->served);
+}
+
+/* Do the rules of now still allow it, as it is? What stays is judged by them from its next request on. */
+static bool stays(struct flow *f) {
+        if (flow_decide(f) != GATE_USED || (f->inspect && unseen(f)) || !dial_allowed(f))
+                return false;
+        if (!f->exchange || f->server.fd < 0)
+                return true;
+        return meet_exchange(f) && exchange_review(f->exchange);
 }
 
 uint32_t flow_review(struct ward *w) {
@@ -380,11 +405,8 @@ uint32_t flow_review(struct ward *w) {
                 next = f->next;
                 if (f->port == 0 || f->state == FLOW_REFUSE || f->state == FLOW_LINGER)
                         continue; /* not on its way anywhere */
-                if (flow_decide(f) == GATE_USED && !(f->inspect && unseen(f))) {
-                        if (f->exchange && f->server.fd >= 0)
-                                (void)meet_exchange(f); /* the next request is judged as the rules want it now */
+                if (stays(f))
                         continue;
-                }
                 struct gate_event e;
                 refuse_event(f, GATE_REVOKED, "", &e);
                 w->totals.refused++;

@@ -42,9 +42,21 @@ struct flow_side {
         bool ended;           /* its last byte was read */
         bool shut;            /* we said that no more comes */
         struct tls *tls;      /* NULL: plain */
+        bool more;            /* it was left in the middle of something: run it again, epoll need not tell */
         struct pool_hold in;  /* read from it, not used yet */
         struct pool_hold out; /* to be written to it */
 };
+
+/* What a rule has to say before an address may be dialled, the least first: see dial.c. */
+enum flow_needs { NEEDS_NOTHING, NEEDS_PRIVATE, NEEDS_EXACT, NEEDS_LITERAL, NEEDS_NEVER };
+
+struct flow_candidate {
+        struct address address;
+        enum flow_needs needs;
+};
+
+/* Whose head has begun and is not whole yet: it has a deadline. */
+enum flow_partial { PARTIAL_NONE, PARTIAL_REQUEST, PARTIAL_ANSWER };
 
 #define FLOW_CANDIDATES 8
 
@@ -71,30 +83,39 @@ struct flow {
         bool greeted; /* SOCKS: the greeting is over */
         bool heard;   /* the client has said something, but not enough */
         bool sniffed;
-        bool served; /* the server has spoken before the client's protocol was known */
-        bool told;   /* the proxy client was told that it is connected */
-        bool ending; /* upgraded: the server's last bytes were asked for */
+        bool served;     /* the server has spoken before the client's protocol was known */
+        bool told;       /* the proxy client was told that it is connected */
+        bool ending;     /* upgraded: the server's last bytes were asked for */
+        bool retargeted; /* the proxy was led elsewhere by a request that was not let through yet */
+        enum flow_partial partial;
 
         /* where to */
         char name[HOSTNAME_SIZE]; /* "": a literal address */
         struct address address;
         uint16_t port;
-        int32_t rule; /* in the profile, for events */
-        bool inspect, private;
+        int32_t rule;                 /* in the profile, for events */
+        bool inspect, private, exact; /* as the decision says */
         struct meter_host *host;
 
         /* getting there */
         struct resolve_wait lookup;
-        struct address candidates[FLOW_CANDIDATES];
+        struct flow_candidate candidates[FLOW_CANDIDATES];
         uint8_t candidate_count, candidate_next;
         int attempts[2];
+        uint8_t attempted[2]; /* the candidate of each */
         uint64_t attempt_at;
-        bool narrowed; /* answers were left out because they are not public */
-        bool starved;  /* no descriptor could be had */
+        bool starved;          /* no descriptor could be had */
+        enum flow_needs needs; /* of the address that was dialled; until then, the most of any candidate */
+
+        /* opening TLS: only so many at a time */
+        bool shaking;                             /* has a place among those that shake hands */
+        bool opened;                              /* has one among those whose TLS is open */
+        bool queued;                              /* waits in SNIFF for a place */
+        struct flow *queue_next, *queue_previous; /* of the ward */
 
         /* refused */
         enum gate_reason reason;
-        char detail[96];
+        char detail[112];
         uint32_t drained;
 };
 
@@ -111,7 +132,7 @@ void flow_close_attempts(struct flow *f);
 bool flow_named(const struct flow *f);
 void flow_host(const struct flow *f, char ret[HOSTNAME_SIZE]); /* the name, or the address as text */
 void flow_shut(struct flow_side *s);                           /* no more will be written to it */
-/* Judges the destination anew; fills rule, inspect, private. */
+/* Judges the destination anew; fills rule, inspect, private, exact. */
 enum gate_reason flow_decide(struct flow *f);
 /* Looks at what clients have said until now, without waiting for epoll. */
 void flow_catch_up(struct ward *w);
@@ -131,12 +152,17 @@ void refuse_step(struct flow *f);
 void linger_step(struct flow *f);
 
 void sniff_begin(struct flow *f);
-void dial_begin(struct flow *f);      /* resolves, then connects; then meet_server */
-void meet_server(struct flow *f);     /* connected: goes on with what comes after */
-void meet_begin(struct flow *f);      /* client and server are there and the protocol is known */
-bool meet_exchange(struct flow *f);   /* HTTP under rules, from now on; false: the flow was refused */
-void converse_step(struct flow *f);   /* HTTP under rules */
-bool proxy_connected(struct flow *f); /* tells the client of an explicit proxy; false: the flow is gone */
+void dial_begin(struct flow *f);         /* resolves, then connects; then meet_server */
+bool dial_allowed(const struct flow *f); /* may what was dialled, or will be, still be reached under its decision? */
+void meet_server(struct flow *f);        /* connected: goes on with what comes after */
+void meet_begin(struct flow *f);         /* client and server are there and the protocol is known */
+bool meet_exchange(struct flow *f);      /* HTTP under rules, from now on; false: the flow was refused */
+void meet_give_exchange(struct flow *f);
+void meet_left(struct flow *f);        /* it shakes no hands any more, nor waits for that: the next one may */
+void meet_ended(struct flow *f);       /* nor is its TLS open */
+void converse_step(struct flow *f);    /* HTTP under rules */
+void converse_timeout(struct flow *f); /* a head took too long */
+bool proxy_connected(struct flow *f);  /* tells the client of an explicit proxy; false: the flow is gone */
 void proxy_retarget(struct flow *f, const struct http_target *t); /* the next request goes elsewhere */
 void proxy_describe(struct flow *f, struct gate_event *e);        /* adds what the request to the proxy was */
 void proxy_refused(struct flow *f, const struct gate_event *e);
@@ -145,5 +171,7 @@ void proxy_refused(struct flow *f, const struct gate_event *e);
 void refuse(struct flow *f, enum gate_reason reason, const char *detail);
 void refuse_event(const struct flow *f, enum gate_reason reason, const char *detail, struct gate_event *ret);
 void refuse_describe(struct gate_event *e, const struct http_head *head); /* adds its method and path */
+/* It cannot go on because of this error of that side: a reset, and an event where the other peers are not to blame. */
+void refuse_broken(struct flow *f, const struct flow_side *s, int error);
 /* The last words, then the end. Bytes that cannot be written at once are kept. */
 void refuse_say(struct flow *f, const void *words, size_t size);

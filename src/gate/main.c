@@ -13,6 +13,7 @@
 #include "gate/control.h"
 #include "gate/flow.h"
 #include "gate/names.h"
+#include "gate/own.h"
 #include "gate/tap.h"
 
 static bool parse_id(const char *text, uint32_t *ret) {
@@ -80,7 +81,8 @@ static int start(int argc, char **argv, struct err *err) {
 
         if ((r = read_options(argc, argv, &c, &tls, err)) < 0 || (r = prepare(err)) < 0 ||
             (r = control_init(err)) < 0 || (r = loop_init(err)) < 0 || (r = resolve_init(err)) < 0 ||
-            (tls && (r = tls_load(err)) < 0) || (r = flow_init(err)) < 0 || (r = pool_init(err)) < 0)
+            (r = own_init(err)) < 0 || (tls && (r = tls_load(err)) < 0) || (r = flow_init(err)) < 0 ||
+            (r = pool_init(err)) < 0)
                 return r;
         accept_init();
         names_init();

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "gate/accept.h"
 #include "gate/dns.h"
 
 #define BATCH         32
@@ -191,10 +192,17 @@ static unsigned one_batch(struct ward *w) {
         return n > 0 ? (unsigned)n : 0;
 }
 
-void names_waiting(struct ward *w) {
-        for (unsigned i = 0; i < BATCHES && w->fds[GATE_DNS] >= 0; i++)
-                if (one_batch(w) < BATCH)
+unsigned names_waiting(struct ward *w) {
+        unsigned all = 0;
+
+        for (unsigned i = 0; i < BATCHES && w->fds[GATE_DNS] >= 0; i++) {
+                unsigned n = one_batch(w);
+
+                all += n;
+                if (n < BATCH)
                         break;
+        }
+        return all;
 }
 
 static void udp_event(const struct loop_ref *ref, uint32_t events) {
@@ -202,7 +210,7 @@ static void udp_event(const struct loop_ref *ref, uint32_t events) {
 
         (void)events;
         if (w)
-                names_waiting(w);
+                (void)names_waiting(w);
 }
 
 /* --- TCP --- */
@@ -214,19 +222,44 @@ static void query_end(struct query *q) {
         q->ward = NULL;
 }
 
-static void query_timeout(struct loop_timer *t) {
-        query_end(LOOP_OWNER(t, struct query, timer));
+/* What was said is no question: somebody wanted something else of a server's DNS port. */
+static void query_refuse(struct query *q, const char *detail) {
+        struct gate_event e = {.reason = GATE_BAD_PROTOCOL, .rule = -1};
+        struct address to;
+
+        if (accept_destination(q->fd, &to, &e.port) == 0)
+                address_print(&to, e.host);
+        (void)snprintf(e.detail, sizeof e.detail, "%s", detail);
+        q->ward->totals.refused++;
+        event_refused(q->ward, &e);
+        query_end(q);
 }
 
-void names_accept(struct ward *w) {
-        for (unsigned i = 0; i < ACCEPT_MAX && w->fds[GATE_DNS_TCP] >= 0 && !w->paused[GATE_DNS_TCP]; i++) {
+/* No more comes. */
+static void query_cut(struct query *q) {
+        uint8_t byte;
+
+        if (recv(q->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+                query_refuse(q, "a DNS question that never became whole");
+        else
+                query_end(q);
+}
+
+static void query_timeout(struct loop_timer *t) {
+        query_cut(LOOP_OWNER(t, struct query, timer));
+}
+
+unsigned names_accept(struct ward *w) {
+        unsigned i;
+
+        for (i = 0; i < ACCEPT_MAX && w->fds[GATE_DNS_TCP] >= 0 && !w->paused[GATE_DNS_TCP]; i++) {
                 struct query *q = NULL;
                 _cleanup_fd_ int fd = accept4(w->fds[GATE_DNS_TCP], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
                 if (fd < 0) {
                         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
                                 ward_pause(w, GATE_DNS_TCP);
-                        return;
+                        break;
                 }
                 for (size_t k = 0; k < QUERIES_MAX && !q && w->queries < WARD_QUERIES_MAX; k++)
                         if (!queries[k].ward)
@@ -245,23 +278,24 @@ void names_accept(struct ward *w) {
                 q->timer.fire = query_timeout;
                 loop_timer_set(&q->timer, loop_now() + QUERY_TIME_MS);
         }
+        return i;
 }
 
-static void query_event(const struct loop_ref *ref, uint32_t events) {
-        struct query *q = ref->index < QUERIES_MAX ? &queries[ref->index] : NULL;
+static void query_step(struct query *q, uint32_t events) {
         uint8_t bytes[2 + DNS_QUERY_MAX], reply[2 + DNS_ANSWER_MAX];
 
-        (void)events;
-        if (!q || !q->ward || q->generation != ref->generation)
-                return;
         for (unsigned i = 0; i < QUERY_ROUNDS; i++) {
                 ssize_t n = recv(q->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
                 size_t size = n >= 2 ? (size_t)bytes[0] << 8 | bytes[1] : 0;
 
                 if (n < 0 && errno == EAGAIN)
                         return;
-                if (n <= 0 || (n >= 2 && (size == 0 || size > DNS_QUERY_MAX))) {
+                if (n <= 0) {
                         query_end(q);
+                        return;
+                }
+                if (n >= 2 && (size == 0 || size > DNS_QUERY_MAX)) {
+                        query_refuse(q, "not DNS on the port of DNS");
                         return;
                 }
                 if ((size_t)n < 2 + size) {
@@ -270,7 +304,7 @@ static void query_event(const struct loop_ref *ref, uint32_t events) {
                         /* so that we are not woken for every byte; the end of the connection still wakes */
                         (void)setsockopt(q->fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
                         if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-                                query_end(q);
+                                query_cut(q);
                         return;
                 }
                 int lowest = 1;
@@ -287,12 +321,25 @@ static void query_event(const struct loop_ref *ref, uint32_t events) {
         }
 }
 
+static void query_event(const struct loop_ref *ref, uint32_t events) {
+        struct query *q = ref->index < QUERIES_MAX ? &queries[ref->index] : NULL;
+
+        if (q && q->ward && q->generation == ref->generation)
+                query_step(q, events);
+}
+
+void names_catch_up(struct ward *w) {
+        for (size_t i = 0; i < QUERIES_MAX; i++)
+                if (queries[i].ward == w)
+                        query_step(&queries[i], 0);
+}
+
 static void listen_event(const struct loop_ref *ref, uint32_t events) {
         struct ward *w = ward_at(ref->index, ref->generation);
 
         (void)events;
         if (w)
-                names_accept(w);
+                (void)names_accept(w);
 }
 
 void names_end_all(struct ward *w) {

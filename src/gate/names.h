@@ -5,7 +5,9 @@
 #include "gate/ward.h"
 
 void names_init(void);
-void names_prepare(int fd);         /* a ward's UDP socket: it must tell which address it was asked at */
-void names_waiting(struct ward *w); /* deals with the datagrams that are there, a bounded number */
-void names_accept(struct ward *w);
-void names_end_all(struct ward *w); /* closes the ward's DNS connections */
+void names_prepare(int fd); /* a ward's UDP socket: it must tell which address it was asked at */
+/* Deal with the datagrams and connections that are there, a bounded number; how many there were. */
+unsigned names_waiting(struct ward *w);
+unsigned names_accept(struct ward *w);
+void names_catch_up(struct ward *w); /* looks at what was said on connections, without waiting for epoll */
+void names_end_all(struct ward *w);  /* closes the ward's DNS connections */

@@ -38,6 +38,14 @@ static bool add_meaning(struct meanings *m, bool path, const struct http_span *v
         return true;
 }
 
+bool override_asked(const struct http_head *h) {
+        for (size_t i = 0; i < h->header_count; i++)
+                for (size_t j = 0; j < ELEMENTSOF(overrides); j++)
+                        if (http_name_is(&h->headers[i].name, overrides[j].name))
+                                return true;
+        return false;
+}
+
 bool override_permitted(const struct exchange_setup *s, const struct http_head *h, const char *method) {
         struct meanings m = {.paths = {h->path}, .method_count = 1, .path_count = 1};
 

@@ -3,7 +3,8 @@
 
 #include <sys/mman.h>
 
-#define WARM 32 /* free buffers that keep their pages */
+#define WARM  32 /* free buffers that keep their pages */
+#define SHARE 8  /* so many times what is left for the others may be one owner's */
 
 static uint8_t *memory;
 static uint16_t free_list[POOL_COUNT];
@@ -31,6 +32,10 @@ uint8_t *pool_take(void) {
         return free_count > 0 ? memory + (size_t)free_list[--free_count] * POOL_SIZE : NULL;
 }
 
+bool pool_shares(uint32_t used) {
+        return used < SHARE * free_count;
+}
+
 void pool_give(uint8_t *buffer, size_t used) {
         size_t index = (size_t)(buffer - memory) / POOL_SIZE;
 
@@ -46,9 +51,13 @@ int pool_keep(struct pool_hold *h, const void *bytes, size_t size) {
         assert(!h->data && size <= POOL_SIZE);
         if (size == 0)
                 return 0;
+        if (h->owner && !pool_shares(*h->owner))
+                return -ENOBUFS;
         h->data = pool_take();
         if (!h->data)
                 return -ENOBUFS;
+        if (h->owner)
+                ++*h->owner;
         memcpy(h->data, bytes, size);
         h->at = 0;
         h->end = (uint32_t)size;
@@ -63,7 +72,10 @@ void pool_used(struct pool_hold *h, size_t size) {
 }
 
 void pool_drop(struct pool_hold *h) {
-        if (h->data)
+        if (h->data) {
                 pool_give(h->data, h->end);
-        *h = (struct pool_hold){0};
+                if (h->owner)
+                        --*h->owner;
+        }
+        *h = (struct pool_hold){.owner = h->owner};
 }

@@ -34,15 +34,30 @@ static void go(struct flow *f, const char *name, const struct address *a, uint16
                 reason = GATE_NO_RULE;
         if (reason != GATE_USED)
                 refuse(f, reason, "");
+        else if (f->origin == ORIGIN_FORWARD && port == 443)
+                refuse(f, GATE_BAD_PROTOCOL, "plain HTTP on the port of TLS");
         else
                 dial_begin(f);
 }
 
+/* The request that leads elsewhere is offered again once the server is there, and must then be for that server: twice
+ * for the same request would be for ever. */
 void proxy_retarget(struct flow *f, const struct http_target *t) {
+        uint16_t port = t->port ? t->port : 80;
+
         flow_drop_server(f);
         f->server.shut = false;
         f->waiting = false;
-        go(f, t->name, &t->address, t->port ? t->port : 80);
+        if (!t->name[0] && synth_covers(&t->address)) {
+                set_target(f, t->name, &t->address, port);
+                refuse(f, GATE_WRONG_HOST, "this address stands for a name: ask the proxy for the name");
+        } else if (f->retargeted) {
+                set_target(f, t->name, &t->address, port);
+                refuse(f, GATE_WRONG_HOST, "the request is for another host than it leads to");
+        } else {
+                f->retargeted = true;
+                go(f, t->name, &t->address, port);
+        }
 }
 
 bool proxy_connected(struct flow *f) {
@@ -56,7 +71,7 @@ bool proxy_connected(struct flow *f) {
         } else
                 r = side_put(&f->client, yes, sizeof yes - 1);
         if (r < 0 || pool_held(&f->client.out) > 0) { /* a client that takes not even this */
-                flow_reset(f);
+                refuse_broken(f, &f->client, r);
                 return false;
         }
         f->told = true;
@@ -128,8 +143,9 @@ static void step_socks(struct flow *f, const uint8_t *bytes, size_t size) {
                 if (!take(f, used))
                         return;
                 uint8_t choice[] = {SOCKS_VERSION, plain ? 0 : 0xff};
-                if (side_put(&f->client, choice, sizeof choice) < 0 || pool_held(&f->client.out) > 0) {
-                        flow_reset(f);
+                int r = side_put(&f->client, choice, sizeof choice);
+                if (r < 0 || pool_held(&f->client.out) > 0) {
+                        refuse_broken(f, &f->client, r);
                         return;
                 }
                 if (!plain) {

@@ -40,13 +40,25 @@ static bool write_client(struct flow *f, const void *words, size_t size) {
 
 void refuse_say(struct flow *f, const void *words, size_t size) {
         flow_drop_server(f);
-        if (f->exchange)
-                exchange_give(TAKE_PTR(f->exchange));
+        meet_give_exchange(f);
         if (size > 0 && !write_client(f, words, size)) {
                 flow_reset(f);
                 return;
         }
         flow_move(f, FLOW_LINGER);
+}
+
+void refuse_broken(struct flow *f, const struct flow_side *s, int error) {
+        struct gate_event e;
+
+        if (error == -ENOBUFS) {
+                refuse_event(f, GATE_CONNECTIONS, "no buffers are free", &e);
+                record(f, &e);
+        } else if (error == -EPROTO && s->tls) {
+                refuse_event(f, GATE_BAD_PROTOCOL, tls_problem(s->tls), &e);
+                record(f, &e);
+        }
+        flow_reset(f);
 }
 
 static void say_alert(struct flow *f, enum gate_reason reason) {
@@ -62,6 +74,11 @@ void refuse(struct flow *f, enum gate_reason reason, const char *detail) {
         struct gate_event e;
 
         f->reason = reason;
+        if (reason == GATE_PRIVATE && !detail[0]) { /* a literal address */
+                const char *kind = address_special(&f->address);
+
+                detail = kind ? kind : "";
+        }
         (void)snprintf(f->detail, sizeof f->detail, "%s", detail);
         flow_drop_server(f);
         refuse_event(f, reason, f->detail, &e);

@@ -70,8 +70,11 @@ static enum moved move_bytes(struct flow *f, struct flow_side *from, struct flow
                 ward_exhaust(f->ward);
                 return MOVED_GONE;
         }
-        if (give(from, to, (size_t)n, peeked, &given) < 0)
-                return MOVED_FAILED;
+        r = give(from, to, (size_t)n, peeked, &given);
+        if (r < 0) {
+                refuse_broken(f, to, r);
+                return MOVED_GONE;
+        }
         if ((size_t)n < most && !from->closing && (!peeked || given == (size_t)n))
                 from->can_read = false; /* it is empty: epoll tells when it is not */
         flow_count(f, way, given);

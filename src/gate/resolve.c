@@ -21,6 +21,7 @@ struct entry {
         struct address addresses[RESOLVE_ADDRESSES];
         size_t count;
         const char *why;
+        uint32_t *running;           /* pending: counts it; NULL: nobody does any more */
         struct resolve_wait waiting; /* a list's head */
 };
 
@@ -139,7 +140,7 @@ int resolve_init(struct err *err) {
 /* --- the table --- */
 
 static void finish_waits(struct entry *e) {
-        struct resolve_wait list = {&list, &list, NULL, NULL};
+        struct resolve_wait list = {&list, &list, NULL};
 
         if (e->waiting.next != &e->waiting) {
                 list.next = e->waiting.next;
@@ -166,8 +167,12 @@ void resolve_cancel(struct resolve_wait *w) {
         w->next->previous = w->previous;
         w->previous->next = w->next;
         w->next = w->previous = NULL;
-        if (w->running)
-                --*w->running;
+}
+
+void resolve_forget(const uint32_t *running) {
+        for (size_t i = 0; i < NAMES_MAX; i++)
+                if (entries[i].running == running)
+                        entries[i].running = NULL;
 }
 
 static void answered(void *argument, int status, int timeouts, struct ares_addrinfo *result) {
@@ -176,6 +181,9 @@ static void answered(void *argument, int status, int timeouts, struct ares_addri
 
         (void)timeouts;
         e->pending = false;
+        if (e->running)
+                --*e->running;
+        e->running = NULL;
         e->count = 0;
         e->why = "the name has no address";
         if (status != ARES_SUCCESS && status != ARES_ENODATA && status != ARES_ENOTFOUND)
@@ -225,7 +233,18 @@ static struct entry *find_entry(const char *name) {
         return place;
 }
 
-int resolve_begin(struct resolve_wait *w, const char *name, size_t *ret_sent) {
+bool resolve_known(const char *name) {
+        struct address known[RESOLVE_ADDRESSES];
+
+        if (find_hosts(name, known) > 0)
+                return true;
+        for (size_t i = 0; i < NAMES_MAX && entries[i].expires; i++)
+                if (str_eq(entries[i].name, name))
+                        return entries[i].pending || entries[i].expires > loop_now();
+        return false;
+}
+
+int resolve_begin(struct resolve_wait *w, const char *name, uint32_t *running, size_t *ret_sent) {
         struct address known[RESOLVE_ADDRESSES];
         size_t count = find_hosts(name, known);
 
@@ -247,13 +266,13 @@ int resolve_begin(struct resolve_wait *w, const char *name, size_t *ret_sent) {
         w->next = &e->waiting;
         e->waiting.previous->next = w;
         e->waiting.previous = w;
-        if (w->running)
-                ++*w->running;
         if (e->pending)
                 return 0;
         /* two questions with a header each */
         *ret_sent = 2 * (strlen(name) + 18);
         e->pending = true;
+        e->running = running;
+        ++*running;
         e->expires = UINT64_MAX;
         struct ares_addrinfo_hints hints = {
                 .ai_family = AF_UNSPEC, .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM};

@@ -16,6 +16,7 @@ struct secret {
 
 struct secrets {
         size_t count; /* positions that were ever used */
+        uint64_t epoch;
         struct secret items[GATE_SECRETS_MAX];
 };
 
@@ -51,15 +52,27 @@ static struct secret *find_name(struct secrets *s, const char *name) {
         return NULL;
 }
 
-/* What may stand in a header and be found again in an answer. */
-static bool value_ok(const uint8_t *value, size_t size) {
-        if (size < SECRET_MIN || size > GATE_SECRET_MAX)
-                return false;
-        for (size_t i = 0; i < size; i++)
-                if ((value[i] < ' ' && value[i] != '\t') || value[i] == 0x7f)
-                        return false;
-        return value[0] != ' ' && value[0] != '\t' && value[size - 1] != ' ' && value[size - 1] != '\t';
+/* What may stand in a header, be found again in an answer, and not be guessed by what is found. */
+const char *secrets_problem(const void *value, size_t size) {
+        const uint8_t *bytes = value;
+        size_t digits = 0;
+
+        if (size < SECRET_MIN)
+                return "it is shorter than 8 bytes, so that it could be guessed";
+        if (size > GATE_SECRET_MAX)
+                return "it is longer than 4096 bytes";
+        for (size_t i = 0; i < size; i++) {
+                if ((bytes[i] < ' ' && bytes[i] != '\t') || bytes[i] == 0x7f)
+                        return "it has control bytes";
+                digits += bytes[i] >= '0' && bytes[i] <= '9';
+        }
+        if (bytes[0] == ' ' || bytes[0] == '\t' || bytes[size - 1] == ' ' || bytes[size - 1] == '\t')
+                return "it begins or ends with a blank";
+        if (digits == size && size < SECRET_MIN_DIGITS)
+                return "it is fewer than 16 digits and nothing else, so that it could be guessed";
+        return NULL;
 }
+static_assert(SECRET_MIN == 8 && SECRET_MIN_DIGITS == 16 && GATE_SECRET_MAX == 4096, "the words above say so");
 
 int secrets_put(struct secrets *s, const char *name, const char *holder, const void *value, size_t size) {
         size_t holder_size = strlen(holder);
@@ -68,7 +81,7 @@ int secrets_put(struct secrets *s, const char *name, const char *holder, const v
         if (size == 0)
                 return secrets_wipe(s, name);
         if (name[0] == '\0' || strlen(name) >= sizeof place->name || holder_size == 0 ||
-            holder_size >= sizeof place->holder || !value_ok(value, size))
+            holder_size >= sizeof place->holder || secrets_problem(value, size))
                 return -EINVAL;
         for (size_t i = 0; i < s->count; i++)
                 if (s->items[i].name[0] && str_eq(s->items[i].holder, holder) && !str_eq(s->items[i].name, name))
@@ -97,7 +110,12 @@ int secrets_wipe(struct secrets *s, const char *name) {
         if (!found)
                 return -ENOENT;
         wipe(found);
+        s->epoch++;
         return 0;
+}
+
+uint64_t secrets_epoch(const struct secrets *s) {
+        return s->epoch;
 }
 
 size_t secrets_count(const struct secrets *s) {

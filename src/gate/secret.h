@@ -8,20 +8,27 @@
 
 #include "wire/gate.h"
 
-/* Shorter values are refused: whoever can make a server send guesses back sees which of them is overwritten. */
-#define SECRET_MIN 8
+/* Shorter values are refused: whoever can make a server send guesses back sees which of them is overwritten. Of digits
+ * alone there have to be more: all that have 8 are in 100 MB. */
+#define SECRET_MIN        8
+#define SECRET_MIN_DIGITS 16
 
 struct secrets;
 
 struct secrets *secrets_create(void); /* NULL: no memory */
 void secrets_destroy(struct secrets *s);
-/* Adds or replaces. A value is 8 to GATE_SECRET_MAX bytes as a header may hold them: no control bytes (a line end at
- * the end of a file is the caller's to cut off), no white space around it. An empty one wipes. -EINVAL: not such a
- * value, name or placeholder; -EEXIST: the placeholder stands for another secret; -ENOSPC: there are
- * GATE_SECRETS_MAX. After a failure everything is as before. */
+/* What is wrong with a value, as a clause for a person; NULL: nothing. It is SECRET_MIN to GATE_SECRET_MAX bytes as a
+ * header may hold them: no control bytes (a line end at the end of a file is the caller's to cut off), no white space
+ * around it; SECRET_MIN_DIGITS at least if all are digits. */
+const char *secrets_problem(const void *value, size_t size);
+/* Adds or replaces. An empty value wipes. -EINVAL: not such a value (secrets_problem), name or placeholder; -EEXIST:
+ * the placeholder stands for another secret; -ENOSPC: there are GATE_SECRETS_MAX. After a failure everything is as
+ * before. */
 int secrets_put(struct secrets *s, const char *name, const char *holder, const void *value, size_t size);
 int secrets_wipe(struct secrets *s, const char *name); /* -ENOENT: there is none */
-size_t secrets_count(const struct secrets *s);         /* positions are below this; not all need be in use */
+/* Another one each time that a position stops to hold the secret it held. */
+uint64_t secrets_epoch(const struct secrets *s);
+size_t secrets_count(const struct secrets *s); /* positions are below this; not all need be in use */
 
 /* The first placeholder at or after `from` in text (the longest, where two begin): its position, or -1; *ret is which
  * secret, *ret_len the placeholder's length. */

@@ -34,6 +34,7 @@ ssize_t side_write(struct flow_side *s, const void *bytes, size_t size) {
                 n = -errno;
         if (n == -EAGAIN || n == -EINTR) {
                 s->can_write = false;
+                s->more |= s->tls && n == -EINTR;
                 return 0;
         }
         if (n >= 0 && (size_t)n < size && !s->tls)
@@ -89,6 +90,10 @@ static ssize_t look_tls(struct flow_side *s, uint8_t *room, size_t size, bool *r
         while (count < size && !s->ended && (s->can_read || tls_pending(s->tls))) {
                 ssize_t n = tls_read(s->tls, room + count, size - count);
 
+                if (n == -EINTR) { /* enough for one turn */
+                        s->more = true;
+                        break;
+                }
                 if (n == -EAGAIN) {
                         s->can_read = false;
                         break;

@@ -5,30 +5,13 @@
  * else passes as it is. Under rules that look inside, nothing passes that cannot be looked into. */
 #include <sys/socket.h>
 
+#include "gate/accept.h"
 #include "gate/flow.h"
 #include "gate/hello.h"
 #include "gate/relay.h"
 
 #define SNIFF_TOTAL_MS 20000 /* from the first byte on, where the server may speak first */
 #define SNIFF_REST_MS  10000 /* from the first byte on, elsewhere */
-
-#define ORIGINAL_DST 80 /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST: their headers do not go with libc's */
-
-/* Where the client wanted to go before it was redirected here. */
-static int original_destination(int fd, struct address *ret, uint16_t *ret_port) {
-        struct sockaddr_storage s = {0};
-        socklen_t size = sizeof s;
-
-        if (getpeername(fd, (struct sockaddr *)&s, &size) < 0)
-                return -errno;
-        if (!address_from_socket(&s, ret, ret_port))
-                return -EAFNOSUPPORT;
-        bool v4 = address_is_v4(ret);
-        size = sizeof s;
-        if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, ORIGINAL_DST, &s, &size) < 0)
-                return -errno;
-        return address_from_socket(&s, ret, ret_port) ? 0 : -EAFNOSUPPORT;
-}
 
 /* Must this be TLS or HTTP, or be looked into? Then nothing passes either way before we know. */
 static bool strict(const struct flow *f) {
@@ -38,7 +21,7 @@ static bool strict(const struct flow *f) {
 void sniff_begin(struct flow *f) {
         uint16_t port = 0;
 
-        if (original_destination(f->client.fd, &f->address, &port) < 0) {
+        if (accept_destination(f->client.fd, &f->address, &port) < 0) {
                 flow_reset(f); /* it was not redirected here, or is gone */
                 return;
         }
@@ -51,8 +34,7 @@ void sniff_begin(struct flow *f) {
                 return;
         }
         enum gate_reason reason = flow_decide(f);
-        const char *special = address_special(&f->address);
-        if (!name && special && str_eq(special, "loopback"))
+        if (!name && address_kind(&f->address) == ADDRESS_LOOPBACK)
                 refuse(f, GATE_NO_RULE, "loopback stays inside"); /* it was not led here, but came by itself */
         else if (reason != GATE_USED)
                 refuse(f, reason, "");
@@ -132,6 +114,8 @@ void sniff_step(struct flow *f) {
         static uint8_t bytes[HELLO_MAX];
         struct hello hello;
 
+        if (f->queued)
+                return;
         if (f->server.fd >= 0 && !strict(f)) {
                 relay_early(f);
                 if (f->state != FLOW_SNIFF)

@@ -84,8 +84,10 @@ static const char *protocol_text(uint8_t protocol, char ret[48]) {
         return ret;
 }
 
-void tap_waiting(struct ward *w) {
-        for (unsigned i = 0; i < PACKETS_MAX && w->fds[GATE_TAP] >= 0; i++) {
+unsigned tap_waiting(struct ward *w) {
+        unsigned i;
+
+        for (i = 0; i < PACKETS_MAX && w->fds[GATE_TAP] >= 0; i++) {
                 struct sockaddr_nl from = {0};
                 socklen_t from_size = sizeof from;
                 uint8_t bytes[MESSAGE_MAX];
@@ -96,12 +98,11 @@ void tap_waiting(struct ward *w) {
                                      &from_size);
 
                 if (n < 0)
-                        return;
+                        break;
                 const uint8_t *data = from.nl_pid == 0 ? payload(bytes, (size_t)n, &size) : NULL;
                 if (!data || !parse(data, size, &p))
                         continue;
-                const char *special = address_special(&p.to);
-                if (special && str_eq(special, "loopback"))
+                if (address_kind(&p.to) == ADDRESS_LOOPBACK)
                         continue; /* stays inside */
                 struct gate_event e = {.reason = GATE_NO_UDP, .port = p.port, .rule = -1};
                 address_print(&p.to, text);
@@ -113,6 +114,7 @@ void tap_waiting(struct ward *w) {
                 w->totals.refused++;
                 event_refused(w, &e);
         }
+        return i;
 }
 
 static void tap_event(const struct loop_ref *ref, uint32_t events) {
@@ -120,7 +122,7 @@ static void tap_event(const struct loop_ref *ref, uint32_t events) {
 
         (void)events;
         if (w)
-                tap_waiting(w);
+                (void)tap_waiting(w);
 }
 
 void tap_init(void) {

@@ -4,4 +4,4 @@
 #include "gate/ward.h"
 
 void tap_init(void);
-void tap_waiting(struct ward *w); /* reads what is there, a bounded number */
+unsigned tap_waiting(struct ward *w); /* reads what is there, a bounded number; how many there were */

@@ -19,6 +19,48 @@ static const char *kind(const char *text) {
         return k ? k : "public";
 }
 
+static void kinds(void) {
+        static const struct {
+                const char *text;
+                enum address_kind kind;
+        } rows[] = {
+                {"8.8.8.8", ADDRESS_PUBLIC},
+                {"2600::1", ADDRESS_PUBLIC},
+                {"10.0.0.1", ADDRESS_PRIVATE},
+                {"::ffff:192.168.0.1", ADDRESS_PRIVATE},
+                {"fd00::1", ADDRESS_PRIVATE},
+                {"100.64.0.1", ADDRESS_CARRIER},
+                {"169.254.1.1", ADDRESS_LINK_LOCAL},
+                {"fe80::1", ADDRESS_LINK_LOCAL},
+                {"127.0.0.1", ADDRESS_LOOPBACK},
+                {"::1", ADDRESS_LOOPBACK},
+                {"0.0.0.0", ADDRESS_UNSPECIFIED},
+                {"::", ADDRESS_UNSPECIFIED},
+                {"169.254.169.254", ADDRESS_METADATA},
+                {"100.100.100.200", ADDRESS_METADATA},
+                {"fd00:ec2::254", ADDRESS_METADATA},
+                {"224.0.0.1", ADDRESS_MULTICAST},
+                {"255.255.255.255", ADDRESS_BROADCAST},
+                {"198.18.0.1", ADDRESS_BENCHMARK},
+                {"240.0.0.1", ADDRESS_RESERVED},
+                {"4000::1", ADDRESS_RESERVED},
+                /* what is carried gives it a name, and never a better kind */
+                {"64:ff9b::8.8.8.8", ADDRESS_TRANSLATED},
+                {"64:ff9b::10.0.0.1", ADDRESS_TRANSLATED},
+                {"::127.0.0.1", ADDRESS_TRANSLATED},
+                {"2002:a00:1::", ADDRESS_TRANSLATED},
+                {"fe80::5efe:10.0.0.1", ADDRESS_TRANSLATED},
+                {"2600::200:5efe:192.168.0.1", ADDRESS_TRANSLATED},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                struct address a = parse(rows[i].text);
+
+                CHECK(address_kind(&a) == rows[i].kind);
+                CHECK((address_special(&a) == NULL) == (rows[i].kind == ADDRESS_PUBLIC));
+        }
+}
+
 static void text_comes_back(void) {
         static const char *const rows[][2] = {
                 {"1.2.3.4", "1.2.3.4"},
@@ -346,4 +388,5 @@ static void never_better_than_what_is_carried(void) {
 }
 
 TEST_MAIN(TEST(text_comes_back), TEST(other_spellings_are_refused), TEST(brackets), TEST(kernel_forms), TEST(blocks),
-          TEST(special_and_public), TEST(carried_ipv4_is_judged_too), TEST(never_better_than_what_is_carried))
+          TEST(special_and_public), TEST(kinds), TEST(carried_ipv4_is_judged_too),
+          TEST(never_better_than_what_is_carried))

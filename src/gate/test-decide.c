@@ -93,6 +93,7 @@ static void names_and_ports(void) {
         /* what is said for another port or another name does not count */
         CHECK(!name("a.test", 443).private && name("a.test", 5432).private && !name("a.test", 22).private);
         CHECK(name("x.wild.test", 443).inspect && !name("a.test", 443).inspect);
+        CHECK(name("a.test", 5432).exact && !name("a.test", 443).exact);
 
         /* a name never matches a block, whatever it looks like or resolves to */
         struct address a = {{[10] = 0xff, 0xff, 8, 8, 8, 8}};
@@ -111,6 +112,17 @@ static void alternatives_add_up(void) {
         CHECK(IS(literal("8.8.8.8", 443), GATE_NO_RULE, -1)); /* "*" is any name, not any address */
 }
 
+static void exact_names_say_more_than_wildcards(void) {
+        LOAD({.host = "*", WEB, .flags = RULE_PRIVATE}, {.host = "*.a.test", WEB, .flags = RULE_PRIVATE},
+             {.host = "b.a.test", WEB}, {.host = "c.a.test", WEB, .flags = RULE_PRIVATE},
+             {V4(10, 0, 0, 0), .prefix = 104, WEB, .flags = RULE_PRIVATE});
+        CHECK(name("x.a.test", 443).private && !name("x.a.test", 443).exact);
+        CHECK(name("b.a.test", 443).private && !name("b.a.test", 443).exact); /* the exact one does not say private */
+        CHECK(name("c.a.test", 443).private && name("c.a.test", 443).exact);
+        CHECK(!name("c.a.test", 22).exact);
+        CHECK(literal("10.0.0.1", 443).private && !literal("10.0.0.1", 443).exact);
+}
+
 static void literal_addresses(void) {
         LOAD({V4(203, 0, 113, 0), .prefix = 120, WEB}, {V4(10, 0, 0, 0), .prefix = 104, WEB, .flags = RULE_PRIVATE},
              {V4(0, 0, 0, 0), .prefix = 96, .ports = {53}, .port_count = 1},
@@ -125,8 +137,9 @@ static void literal_addresses(void) {
         CHECK(IS(literal("127.0.0.1", 53), GATE_PRIVATE, 2));
         CHECK(IS(literal("198.18.0.5", 53), GATE_PRIVATE, 2)); /* the gate's own addresses */
         CHECK(IS(literal("8.8.8.8", 53), GATE_USED, 2));
-        CHECK(IS(literal("::ffff:8.8.8.8", 53), GATE_USED, 2)); /* the same address */
-        CHECK(IS(literal("64:ff9b::808:808", 53), GATE_NO_RULE, -1));
+        CHECK(IS(literal("::ffff:8.8.8.8", 53), GATE_USED, 2));       /* the same address */
+        CHECK(IS(literal("64:ff9b::808:808", 53), GATE_PRIVATE, -1)); /* no rule covers it, and one would not do */
+        CHECK(IS(literal("169.254.169.254", 22), GATE_PRIVATE, 2));
         CHECK(IS(literal("2001:db8::5", 443), GATE_USED, 3));
         CHECK(IS(literal("2001:db9::5", 443), GATE_NO_RULE, -1));
 }
@@ -279,5 +292,6 @@ static void the_first_of_equals_is_named(void) {
 }
 
 TEST_MAIN(TEST(nothing_is_allowed_by_nothing), TEST(a_failed_load_changes_nothing), TEST(names_and_ports),
-          TEST(alternatives_add_up), TEST(literal_addresses), TEST(the_families_are_apart), TEST(requests),
-          TEST(requests_to_addresses), TEST(paths_that_mean_something_else), TEST(the_first_of_equals_is_named))
+          TEST(alternatives_add_up), TEST(exact_names_say_more_than_wildcards), TEST(literal_addresses),
+          TEST(the_families_are_apart), TEST(requests), TEST(requests_to_addresses),
+          TEST(paths_that_mean_something_else), TEST(the_first_of_equals_is_named))

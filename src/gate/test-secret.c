@@ -1,7 +1,7 @@
 /* Secrets and the search for them: what is refused as a value, which placeholder is found, and that no cut of a stream
  * lets a value through. */
 #include "base/test.h"
-#include "gate/redact.h"
+#include "gate/forms.h"
 #include "gate/secret.h"
 
 static void test_put(void) {
@@ -25,6 +25,7 @@ static void test_put(void) {
                 int result;
         } bad[] = {
                 {"C", "@c@", "short", 5, -EINVAL},
+                {"C", "@c@", "123456789012345", 15, -EINVAL}, /* all such numbers can be tried */
                 {"C", "@c@", "ends-with-a-line\n", 17, -EINVAL},
                 {"C", "@c@", "two\r\nlines: x", 13, -EINVAL},
                 {"C", "@c@", "has\0zero-in-it", 14, -EINVAL},
@@ -39,9 +40,17 @@ static void test_put(void) {
                 CHECK(secrets_put(s, bad[i].name, bad[i].holder, bad[i].value, bad[i].size) == bad[i].result);
         CHECK(secrets_put(s, "C", "@c@", long_value, sizeof long_value) == -EINVAL);
         CHECK(secrets_count(s) == 2);
+        const char *problem = secrets_problem("12345678", 8);
+        CHECK(problem && strstr(problem, "16 digits"));
+        problem = secrets_problem("1234567", 7);
+        CHECK(problem && strstr(problem, "shorter"));
+        CHECK(!secrets_problem("1234567890123456", 16) && !secrets_problem("1234567x", 8));
 
+        uint64_t epoch = secrets_epoch(s);
         CHECK(secrets_wipe(s, "C") == -ENOENT && secrets_wipe(s, "") == -ENOENT);
+        CHECK(secrets_put(s, "A", "@a2@", "second-value", 12) == 0 && secrets_epoch(s) == epoch);
         CHECK(secrets_put(s, "A", "@a2@", "", 0) == 0); /* wiped, and its bytes are gone */
+        CHECK(secrets_epoch(s) != epoch);
         CHECK(memcmp(secrets_value(s, 0, &size), "second-value", 12) != 0 && size == 0);
         CHECK_STR(secrets_name(s, 0), "");
         for (unsigned i = 0; i < GATE_SECRETS_MAX; i++) {
@@ -74,15 +83,29 @@ static void test_find(void) {
         secrets_destroy(s);
 }
 
+static bool same(char a, char b) {
+        static const char *const pairs[] = {"-+", "_/"};
+
+        for (size_t i = 0; i < ELEMENTSOF(pairs); i++)
+                if (strchr(pairs[i], a) && strchr(pairs[i], b) && a && b)
+                        return true;
+        return a == b || (((a | 0x20) >= 'a' && (a | 0x20) <= 'z') && (a | 0x20) == (b | 0x20));
+}
+
 /* The slow and obvious way: every place of every value, then all of them at once. */
 static void obvious(const char *const *values, char *text) {
         size_t size = strlen(text);
         char mark[256] = {0};
 
         for (const char *const *v = values; *v; v++)
-                for (size_t i = 0; i + strlen(*v) <= size; i++)
-                        if (memcmp(text + i, *v, strlen(*v)) == 0)
-                                memset(mark + i, 1, strlen(*v));
+                for (size_t i = 0; i + strlen(*v) <= size; i++) {
+                        size_t n = 0;
+
+                        while (n < strlen(*v) && same(text[i + n], (*v)[n]))
+                                n++;
+                        if (n == strlen(*v))
+                                memset(mark + i, 1, n);
+                }
         for (size_t i = 0; i < size; i++)
                 if (mark[i])
                         text[i] = '*';
@@ -107,21 +130,43 @@ static void streamed(struct redact *r, const char *in, unsigned seed, char *ret)
         ret[made] = '\0';
 }
 
+/* Pieces of the values one after another, so that there are many beginnings, overlaps and near misses. */
+static size_t pieces(const char *const *set, char *text, size_t room) {
+        static const char others[] = "abcdABC-_+/\n";
+        size_t size = 0, count = 0;
+
+        while (set[count])
+                count++;
+        for (size_t n = (size_t)random() % 8; n > 0; n--) {
+                const char *v = set[(size_t)random() % count];
+                size_t from = random() % 3 ? 0 : (size_t)random() % strlen(v);
+                size_t length = random() % 3 ? strlen(v) - from : (size_t)random() % (strlen(v) - from);
+
+                for (size_t i = 0; i < length && size < room; i++)
+                        text[size++] = (char)(random() % 4 || v[from + i] < 'a' ? v[from + i] : v[from + i] - 0x20);
+                if (random() % 2 && size < room)
+                        text[size++] = others[(size_t)random() % (sizeof others - 1)];
+        }
+        text[size] = '\0';
+        return size;
+}
+
 static void test_redact(void) {
-        static const char *const sets[][4] = {
-                {"secret"}, {"aaa"}, {"abab", "bab"}, {"abc", "cde", "b"}, {"abcabcabd", "cab"}, {"abcd", "bc", "cdab"},
+        static const char *const sets[][5] = {
+                {"secret-value"},
+                {"aaaaaaaa"},
+                {"abababab", "babababa", "abababababab"},
+                {"abcdefgh", "efghijkl", "cdefghij", "hijklmnopqrstuvw"},
+                {"abcabcabcabd", "cabcabca"},
+                {"a-b_c+d/e", "d/eeeeeee", "+d/eeeee"},
         };
-        static const char letters[] = "aabbccd\n";
         static struct redact r;
         char text[200], expected[200], got[200];
 
         for (unsigned round = 0; round < 60000; round++) {
                 const char *const *set = sets[round % ELEMENTSOF(sets)];
-                size_t size = (size_t)random() % 60;
+                size_t size = pieces(set, text, sizeof text - 1);
 
-                for (size_t i = 0; i < size; i++)
-                        text[i] = letters[(size_t)random() % (sizeof letters - 1)];
-                text[size] = '\0';
                 for (const char *const *v = set; *v; v++)
                         CHECK(redact_add(&r, *v, strlen(*v)));
                 (void)snprintf(expected, sizeof expected, "%s", text);
@@ -162,23 +207,75 @@ static void test_hold(void) {
 
 static void test_room(void) {
         static struct redact r;
-        static char value[REDACT_VALUE_MAX + 1];
+        static char value[REDACT_MAX + 1];
         unsigned count = 0;
 
-        CHECK(!redact_add(&r, value, 0) && !redact_add(&r, value, sizeof value));
-        for (unsigned i = 0; i < REDACT_BYTES / REDACT_VALUE_MAX + 1; i++) {
+        CHECK(!redact_add(&r, value, 0) && !redact_add(&r, "seven77", 7) && !redact_add(&r, value, sizeof value));
+        for (unsigned i = 0; i < REDACT_BYTES / REDACT_MAX + 1; i++) {
                 memset(value, 'a' + (int)i, sizeof value);
-                count += redact_add(&r, value, REDACT_VALUE_MAX);
+                count += redact_add(&r, value, REDACT_MAX);
         }
-        CHECK(count == REDACT_BYTES / REDACT_VALUE_MAX && r.count == count);
+        CHECK(count == REDACT_BYTES / REDACT_MAX && r.count == count);
         redact_wipe(&r);
-        for (unsigned i = 0; i <= REDACT_VALUES; i++) {
-                (void)snprintf(value, sizeof value, "value-%u", i);
-                CHECK(redact_add(&r, value, strlen(value)) == (i < REDACT_VALUES));
+        for (unsigned i = 0; i <= REDACT_PATTERNS; i++) {
+                (void)snprintf(value, sizeof value, "value-%u-more", i);
+                CHECK(redact_add(&r, value, strlen(value)) == (i < REDACT_PATTERNS));
         }
+        (void)snprintf(value, sizeof value, "value-%u-more", REDACT_PATTERNS - 1);
+        redact_line(&r, value, strlen(value)); /* the last is found like the first */
+        CHECK_STR(value, "**************");
         redact_wipe(&r);
         for (size_t i = 0; i < sizeof r.bytes && test_failures == 0; i++)
                 CHECK(r.bytes[i] == 0); /* wiped */
 }
 
-TEST_MAIN(TEST(test_put), TEST(test_find), TEST(test_redact), TEST(test_hold), TEST(test_room))
+static void check_form(const struct redact *r, const char *text, const char *expected) {
+        char line[300];
+
+        (void)snprintf(line, sizeof line, "%s", text);
+        redact_line(r, line, strlen(line));
+        CHECK_STR(line, expected);
+}
+
+static void test_forms(void) {
+        static struct redact r;
+        static char value[GATE_SECRET_MAX];
+        const char *secret = "Sk-Live/0123+\"ab";
+
+        CHECK(forms_add(&r, (const uint8_t *)secret, strlen(secret)));
+        unsigned count = r.count;
+        CHECK(forms_add(&r, (const uint8_t *)secret, strlen(secret)) && r.count == count);
+        check_form(&r, "a Sk-Live/0123+\"ab b", "a **************** b");
+        check_form(&r, "sk-live/0123+\"AB", "****************");
+        /* base64 of it, behind none, one, two and three other bytes, in both alphabets, with others behind it */
+        check_form(&r, "U2stTGl2ZS8wMTIzKyJhYg==", "*********************g==");
+        check_form(&r, "eFNrLUxpdmUvMDEyMysiYWI=", "eF********************I=");
+        check_form(&r, "eHhTay1MaXZlLzAxMjMrImFi", "eHh*********************");
+        check_form(&r, "eHh4U2stTGl2ZS8wMTIzKyJhYnh4", "eHh4*********************nh4");
+        check_form(&r, "ehhtay1maxzllzaxmjmrimfi", "ehh*********************");
+        check_form(&r, "eHhTay1MaXZlLzAxMjMrImF", "eHhTay1MaXZlLzAxMjMrImF"); /* one letter less is none */
+        /* hexadecimal and percent, in both cases; JSON */
+        check_form(&r, "<536b2d4c6976652f303132332b226162>", "<********************************>");
+        check_form(&r, "<536B2D4C6976652F303132332B226162>", "<********************************>");
+        check_form(&r, "Sk-Live%2F0123%2B%22ab", "**********************");
+        check_form(&r, "Sk-Live%2f0123%2b%22ab", "**********************");
+        check_form(&r, "\"Sk-Live/0123+\\\"ab\"", "\"*****************\"");
+        check_form(&r, "\"Sk-Live\\/0123+\\\"ab\"", "\"******************\"");
+        check_form(&r, "\"Sk-Live/0123\\u002B\\u0022ab\"", "\"**************************\"");
+        check_form(&r, "Sk-Live/0123", "Sk-Live/0123");
+        redact_wipe(&r);
+        /* the shortest has no form that stands in a text by chance */
+        CHECK(forms_add(&r, (const uint8_t *)"01234x67", 8));
+        for (unsigned i = 0; i < r.count; i++)
+                CHECK(r.patterns[i].size >= 8);
+        redact_wipe(&r);
+        CHECK(!forms_add(&r, (const uint8_t *)"short", 5));
+        memset(value, 'v', sizeof value); /* the longest fits */
+        CHECK(forms_add(&r, (const uint8_t *)value, sizeof value));
+        redact_wipe(&r);
+        memset(value, '%', sizeof value); /* what is longer than can be searched for is said to be */
+        CHECK(!forms_add(&r, (const uint8_t *)value, sizeof value) && !redact_knows(&r, value, sizeof value));
+        redact_wipe(&r);
+}
+
+TEST_MAIN(TEST(test_put), TEST(test_find), TEST(test_redact), TEST(test_hold), TEST(test_room), TEST(test_forms))

@@ -4,6 +4,9 @@
  * client, and the server's certificate is verified for the name before a byte is sent. TLS 1.2 and 1.3, no compression,
  * no renegotiation, no tickets and no session cache: nothing of one connection is of use in another.
  *
+ * No call lasts as long as the peer likes: each takes TLS_BUDGET bytes from the descriptor at most, and records that
+ * carry no data are counted. OpenSSL itself goes on reading for as long as such records come.
+ *
  * After load nothing here opens a file: OpenSSL's configuration is not read, its provider is built in, and the time
  * zone that gmtime() insists on was read before. Bytes move by recv and send on the caller's descriptor, which is not
  * ours to close. */
@@ -17,6 +20,7 @@
 #include <time.h>
 
 #define SECURE_HEAP (1024 * 1024) /* for keys: locked where permitted, never in a core dump; pages on demand */
+#define FORGIVEN    1024          /* so many bytes of data outweigh one record without any */
 
 const unsigned char tls_alpn_http1[9] = "\x08http/1.1";
 
@@ -29,6 +33,11 @@ struct tls {
         bool failed;  /* nothing can be said any more */
         bool eof;     /* the peer closed the descriptor */
         bool drained; /* the last read found nothing whole */
+        bool more;    /* the last call stopped because its budget was used up */
+        size_t budget;
+        unsigned idle; /* records without data, less what data was forgiven them for */
+        size_t heard;  /* bytes of data since the last was forgiven */
+        int failure;   /* what reading and writing say since then */
         char problem[160];
 };
 
@@ -42,14 +51,23 @@ static int descriptor_read(BIO *b, char *data, size_t size, size_t *ret) {
         ssize_t n;
 
         BIO_clear_retry_flags(b);
+        *ret = 0;
+        if (t->budget == 0 || t->idle > TLS_IDLE_MAX) {
+                t->more = true;
+                BIO_set_retry_read(b);
+                return 0;
+        }
         do
-                n = recv(t->fd, data, size, MSG_DONTWAIT);
+                n = recv(t->fd, data, MIN(size, t->budget), MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
         if (n < 0 && errno == EAGAIN)
                 BIO_set_retry_read(b);
         t->eof = n == 0 || (n < 0 && !BIO_should_retry(b));
-        *ret = n > 0 ? (size_t)n : 0;
-        return n > 0;
+        if (n <= 0)
+                return 0;
+        t->budget -= (size_t)n;
+        *ret = (size_t)n;
+        return 1;
 }
 
 static int descriptor_write(BIO *b, const char *data, size_t size, size_t *ret) {
@@ -82,6 +100,30 @@ static long descriptor_control(BIO *b, int command, long number _unused_, void *
 static int descriptor_create(BIO *b) {
         BIO_set_init(b, 1);
         return 1;
+}
+
+/* Told of every record: since the handshake one that is not data (in TLS 1.3 its kind is inside) is new keys, another
+ * handshake, a ticket, an alert. */
+static void record_seen(int sent, int version _unused_, int kind, const void *bytes, size_t size, SSL *ssl _unused_,
+                        void *context) {
+        struct tls *t = context;
+
+        if (t->done && !sent && size > 0 && (kind == SSL3_RT_HEADER || kind == SSL3_RT_INNER_CONTENT_TYPE) &&
+            *(const uint8_t *)bytes != SSL3_RT_APPLICATION_DATA)
+                t->idle++;
+}
+
+/* So much data came. */
+static void data_seen(struct tls *t, size_t size) {
+        t->heard += size;
+        t->idle -= (unsigned)MIN((size_t)t->idle, t->heard / FORGIVEN);
+        t->heard %= FORGIVEN;
+}
+
+static void begin(struct tls *t) {
+        t->budget = TLS_BUDGET;
+        t->more = false;
+        ERR_clear_error();
 }
 
 /* ---- set up ---- */
@@ -174,6 +216,8 @@ static struct tls *tls_new(SSL *ssl, int fd) {
         t->wants = EPOLLIN;
         BIO_set_data(b, t);
         SSL_set_bio(ssl, b, b);
+        SSL_set_msg_callback(ssl, record_seen);
+        SSL_set_msg_callback_arg(ssl, t);
         return t;
 }
 
@@ -217,19 +261,28 @@ static struct tls *tls_module_connect(int fd, const char *name, const struct add
 
 static int tls_fail(struct tls *t, int code, const char *what) {
         t->failed = true;
+        t->failure = -EPIPE;
         (void)snprintf(t->problem, sizeof t->problem, "%s", what);
         ERR_clear_error();
         return code;
 }
 
-/* -EAGAIN with what to wait for, 0 at an orderly end, -EPIPE at a cut, -EPROTO otherwise. */
+/* More and more that carries nothing. */
+static int tls_idle(struct tls *t) {
+        int r = tls_fail(t, -EPROTO, "the peer asks for new keys or another handshake over and over");
+
+        t->failure = r;
+        return r;
+}
+
+/* -EAGAIN with what to wait for, -EINTR: again, 0 at an orderly end, -EPIPE at a cut, -EPROTO otherwise. */
 static int tls_result(struct tls *t, int r) {
         char complaint[128];
 
         switch (SSL_get_error(t->ssl, r)) {
         case SSL_ERROR_WANT_READ:
                 t->wants = EPOLLIN;
-                return -EAGAIN;
+                return t->more ? -EINTR : -EAGAIN;
         case SSL_ERROR_WANT_WRITE:
                 t->wants = EPOLLOUT;
                 return -EAGAIN;
@@ -260,7 +313,7 @@ static int tls_module_handshake(struct tls *t) {
 
         if (t->failed)
                 return -EPROTO;
-        ERR_clear_error();
+        begin(t);
         int r = SSL_do_handshake(t->ssl);
         if (r == 1) {
                 if (!protocol_agreed(t))
@@ -273,7 +326,7 @@ static int tls_module_handshake(struct tls *t) {
         }
         long verdict = t->server ? SSL_get_verify_result(t->ssl) : X509_V_OK;
         r = tls_result(t, r);
-        if (r == -EAGAIN)
+        if (r == -EAGAIN || r == -EINTR)
                 return r;
         if (verdict != X509_V_OK) {
                 (void)snprintf(clause, sizeof clause, "the server's certificate is not valid: %s",
@@ -289,12 +342,16 @@ static ssize_t tls_module_read(struct tls *t, void *data, size_t size) {
         size_t n = 0;
 
         if (t->failed || !t->done)
-                return -EPIPE;
-        ERR_clear_error();
+                return t->failed ? t->failure : -EPIPE;
+        begin(t);
         int r = SSL_read_ex(t->ssl, data, size, &n);
         t->drained = r != 1;
-        if (r == 1)
+        if (t->idle > TLS_IDLE_MAX)
+                return tls_idle(t);
+        if (r == 1) {
+                data_seen(t, n);
                 return (ssize_t)n;
+        }
         r = tls_result(t, r);
         return r == -EPROTO ? -EPIPE : r;
 }
@@ -303,21 +360,21 @@ static ssize_t tls_module_write(struct tls *t, const void *data, size_t size) {
         size_t n = 0;
 
         if (t->failed || !t->done)
-                return -EPIPE;
+                return t->failed ? t->failure : -EPIPE;
         if (size == 0)
                 return 0;
-        ERR_clear_error();
+        begin(t);
         int r = SSL_write_ex(t->ssl, data, size, &n);
         if (r == 1)
                 return (ssize_t)n;
         r = tls_result(t, r);
-        return r == -EAGAIN ? r : -EPIPE;
+        return r == -EAGAIN || r == -EINTR ? r : -EPIPE;
 }
 
 static int tls_module_end(struct tls *t) {
         if (t->failed || !t->done)
                 return 0;
-        ERR_clear_error();
+        begin(t);
         int r = SSL_shutdown(t->ssl);
         if (r >= 0)
                 return 0;
@@ -329,7 +386,8 @@ static uint32_t tls_module_wants(const struct tls *t) {
 }
 
 static bool tls_module_pending(const struct tls *t) {
-        return !t->failed && t->done && (SSL_pending(t->ssl) > 0 || (!t->drained && SSL_has_pending(t->ssl) == 1));
+        return !t->failed && t->done &&
+               (t->more || SSL_pending(t->ssl) > 0 || (!t->drained && SSL_has_pending(t->ssl) == 1));
 }
 
 static const char *tls_module_problem(const struct tls *t) {

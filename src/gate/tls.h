@@ -11,7 +11,9 @@
 #include "gate/address.h"
 #include "wire/gate.h"
 
-#define TLS_LEAVES 256
+#define TLS_LEAVES   256
+#define TLS_BUDGET   (64 * 1024) /* what one call takes from the descriptor at most */
+#define TLS_IDLE_MAX 16
 
 /* Loads the module from the folder that the gate's program is in, opens the host's certificate bundle (the file that
  * SSL_CERT_FILE names, else the distribution's; read when first needed). To be called before confinement: nothing is
@@ -33,14 +35,18 @@ struct tls *tls_connect(int fd, const char *name, const struct address *literal)
 void tls_free(struct tls *t);
 
 /* All return -EAGAIN when the descriptor has to become readable or writable first: tls_wants says which (EPOLLIN,
- * EPOLLOUT). tls_handshake: 0 done, -EPROTO failed, -EKEYREJECTED: the certificate is not valid (tls_problem has the
- * clause). tls_read: bytes, 0 at an orderly end, -EPIPE at a cut. tls_write may take a part; after -EAGAIN the same
- * bytes have to be offered again first. tls_end sends close_notify. */
+ * EPOLLOUT). All but tls_end return -EINTR when they took TLS_BUDGET bytes from the descriptor and are not at an end:
+ * more may be there already and the descriptor need not tell so again, so call once more, after the others had their
+ * turn. tls_handshake: 0 done, -EPROTO failed, -EKEYREJECTED: the certificate is not valid (tls_problem has the
+ * clause). tls_read: bytes, 0 at an orderly end, -EPIPE at a cut, -EPROTO from then on when the peer sent more than
+ * TLS_IDLE_MAX records that carry no data (new keys, another handshake, tickets) without data that outweighs them
+ * (tls_problem has the clause). tls_write may take a part; after -EAGAIN or -EINTR the same bytes have to be offered
+ * again first. tls_end sends close_notify. */
 int tls_handshake(struct tls *t);
 ssize_t tls_read(struct tls *t, void *data, size_t size);
 ssize_t tls_write(struct tls *t, const void *data, size_t size);
 int tls_end(struct tls *t);
 uint32_t tls_wants(const struct tls *t);
 bool tls_pending(const struct tls *t); /* bytes were received and not read: the descriptor will not tell. False once
-                                          tls_read said -EAGAIN */
+                                          tls_read said -EAGAIN; true after -EINTR */
 const char *tls_problem(const struct tls *t);

@@ -47,6 +47,10 @@ size_t ward_count(void) {
         return count;
 }
 
+bool ward_shares(uint64_t used, uint64_t left) {
+        return left > 0 && (count == 1 || used < 8 * left);
+}
+
 int32_t ward_rule_index(const struct ward *w, int rule) {
         return rule >= 0 && (size_t)rule < w->rules.count ? (int32_t)w->rules.items[rule].index : -1;
 }
@@ -98,6 +102,7 @@ void ward_remove(struct ward *w) {
                         loop_forget(w->fds[i]); /* others may hold it too */
                 fd_close(&w->fds[i]);
         }
+        resolve_forget(&w->resolving);
         event_finish(w);
         loop_timer_clear(&w->resume);
         rules_unload(&w->rules);
@@ -249,11 +254,17 @@ int ward_rules(struct ward *w, const struct gate_message *m, uint32_t *ret_close
 }
 
 int ward_secret(struct ward *w, const struct gate_message *m, struct err *err) {
-        if (!w->secrets && !(w->secrets = secrets_create()))
+        bool first = !w->secrets;
+
+        if (first && !(w->secrets = secrets_create()))
                 return err_set(err, -ENOMEM, "no room for secrets");
         int r = m->value_size > 0 ? secrets_put(w->secrets, m->name, m->holder, m->value, m->value_size)
                                   : secrets_wipe(w->secrets, m->name);
-        return r < 0 ? err_set(err, r, "secret '%s' could not be kept", m->name) : 0;
+        if (r < 0)
+                return err_set(err, r, "secret '%s' could not be kept", m->name);
+        if (first || m->value_size == 0)
+                (void)flow_review(w); /* conversations that began before it came, or with it */
+        return 0;
 }
 
 /* --- budgets --- */

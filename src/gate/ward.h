@@ -38,12 +38,16 @@ struct ward {
         void *synth_memory;
         struct synth *synth;
 
-        struct gate_totals totals; /* active is counted in `active` */
-        uint32_t active;           /* flows */
-        uint32_t queries;          /* DNS connections */
-        uint32_t resolving;
-        uint64_t egress; /* bytes sent, names asked for included */
-        bool exhausted;  /* somebody wanted to send more than the budget */
+        struct gate_totals totals;       /* active is counted in `active` */
+        uint32_t active;                 /* flows */
+        uint32_t queries;                /* DNS connections */
+        uint32_t resolving;              /* names that are being asked for on its behalf */
+        uint32_t buffers;                /* of the pool */
+        uint32_t exchanges;              /* conversations under rules */
+        uint32_t shaking, opened;        /* TLS: in the handshake, and all of it */
+        struct flow *queue, *queue_last; /* flows that wait to shake hands */
+        uint64_t egress;                 /* bytes sent, names asked for included */
+        bool exhausted;                  /* somebody wanted to send more than the budget */
         struct meter_bucket bandwidth[2], lookups;
         struct meter_hosts hosts;
         struct event_log events;
@@ -54,6 +58,9 @@ struct ward {
 struct ward *ward_find(uint32_t id);
 struct ward *ward_at(uint32_t place, uint32_t generation); /* NULL: gone */
 size_t ward_count(void);
+/* Of things that all wards share: may this ward, which has `used`, have one more while `left` are free? It may have as
+ * many as it likes while it is alone, and otherwise at most eight times as many as would be left for the others. */
+bool ward_shares(uint64_t used, uint64_t left);
 /* The place-th ward, or NULL: to walk them all, up to GATE_WARDS_MAX. */
 struct ward *ward_by_place(uint32_t place);
 

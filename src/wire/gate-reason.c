@@ -15,6 +15,7 @@ struct reason {
 #define ALLOW_HOST  "add {host: HOST} to network.allow, or run with --allow HOST"
 #define ALLOW_PORT  "add {host: HOST, ports: [PORT]} to network.allow, or run with --allow HOST:PORT"
 #define ALLOW_BLOCK "add {cidr: HOST, ports: [PORT]} to network.allow"
+#define ALLOW_INNER "if that is meant, add {cidr: HOST, ports: [PORT], private: true} to network.allow"
 
 static const struct reason reasons[] = {
         [GATE_USED] = {"used", "passed", ""},
@@ -24,8 +25,9 @@ static const struct reason reasons[] = {
                            "use the name's plain form: letters, digits, '-' and '.', xn-- for international names"},
         [GATE_QUERY_TYPE] = {"query-type", "only questions for addresses are answered",
                              "ask for A or AAAA records; other records do not pass the gate"},
-        [GATE_PRIVATE] = {"private", "the name resolves to an address that is not public",
-                          "if that is meant, add 'private: true' to the rule for HOST in network.allow"},
+        [GATE_PRIVATE] = {"private", "this leads to an address that is not public",
+                          "if that is meant, add {host: HOST, ports: [PORT], private: true} to network.allow; a "
+                          "metadata service is reached by its address alone (cidr)"},
         [GATE_UNRESOLVED] = {"unresolved", "the name does not resolve",
                              "check the spelling of HOST, and that the host itself can resolve it"},
         [GATE_UNREACHABLE] = {"unreachable", "the server could not be reached",
@@ -138,6 +140,9 @@ void gate_hint(const struct gate_event *e, char *ret, size_t size) {
                 } else if (!usual) {
                         remedy = ALLOW_PORT;
                 }
+        } else if (e->reason == GATE_PRIVATE && block[0]) {
+                remedy = ALLOW_INNER;
+                host = block;
         }
         (void)snprintf(port, sizeof port, "%u", e->port);
         const struct word words[] = {

@@ -84,7 +84,7 @@ enum gate_reason {
         GATE_NO_PORT,      /* a rule names the host, but not on this port */
         GATE_BAD_NAME,     /* not a name: control bytes, too long, not canonical */
         GATE_QUERY_TYPE,   /* a DNS question other than for addresses */
-        GATE_PRIVATE,      /* the name resolves to an address that is not public */
+        GATE_PRIVATE,      /* an address that is not public, given or resolved to */
         GATE_UNRESOLVED,   /* it does not resolve, or nobody answered in time */
         GATE_UNREACHABLE,  /* resolved, but could not be connected */
         GATE_WRONG_SERVER, /* TLS names another server than was connected to, or none */

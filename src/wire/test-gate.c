@@ -426,6 +426,11 @@ static void hints_can_be_pasted(void) {
                  "add {cidr: 192.0.2.1/32, ports: [5432]} to network.allow"},
                 {{.reason = GATE_NO_RULE, .host = "2001:db8::1", .port = 443},
                  "add {cidr: 2001:db8::1/128, ports: [443]} to network.allow"},
+                {{.reason = GATE_PRIVATE, .host = "169.254.169.254", .port = 80},
+                 "if that is meant, add {cidr: 169.254.169.254/32, ports: [80], private: true} to network.allow"},
+                {{.reason = GATE_PRIVATE, .host = "db.example", .port = 5432},
+                 "if that is meant, add {host: db.example, ports: [5432], private: true} to network.allow; a metadata "
+                 "service is reached by its address alone (cidr)"},
                 {{.reason = GATE_NO_METHOD, .host = "a.example", .port = 443, .method = "POST"},
                  "add POST to 'methods' of the rule for a.example in network.allow"},
                 {{.reason = GATE_NO_PATH, .host = "a.example", .port = 443, .path = "/HOST"},

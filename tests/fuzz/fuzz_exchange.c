@@ -1,13 +1,14 @@
 /* Fuzz target: HTTP conversations, both directions in pieces.
  *
  * The first byte chooses the connection; then each byte says whose turn it is and how many of the following bytes he
- * sends; two values let the server send the secret, or half of it. Must hold for every input: the client never sees the
- * value, in a body's payload or a WebSocket message neither; a request that is refused sends nothing on; every head
- * that goes out is a request that the strict reader accepts, names the connection's host, and is one that the rules
- * permit; the value goes out only where a rule says so; every call makes progress or says what it waits for. */
+ * sends; some values let the server send the secret, half of it, or one of its forms. Must hold for every input: the
+ * client never sees the value in any form that is searched for, in a body's payload or a WebSocket message neither; a
+ * request that is refused sends nothing on; every head that goes out is a request that the strict reader accepts, names
+ * the connection's host, and is one that the rules permit; the value goes out only where a rule says so; WebSocket
+ * frames come out if and only if they are a server's, a message that is complete goes out whole; every call makes
+ * progress or says what it waits for. */
 #include "base/buf.h"
 #include "gate/exchange.h"
-#include "gate/frames.h"
 #include "tests/fuzz/fuzz.h"
 
 #define VALUE  "s3cr3t-value-0123456789"
@@ -15,7 +16,23 @@
 #define INPUT  (64 * 1024)
 #define SEEN   (1024 * 1024)
 
-enum { SERVER_SAYS_VALUE = 0xff, SERVER_SAYS_HALF = 0xfe, SERVER_CLOSES = 0xfd };
+enum {
+        SERVER_SAYS_VALUE = 0xff,
+        SERVER_SAYS_HALF = 0xfe,
+        SERVER_CLOSES = 0xfd,
+        NEW_RULES = 0xfc,
+        SERVER_SAYS_FORM = 0xf4
+};
+
+/* What is searched for besides the value: it is compared without case. */
+static const char *const forms[] = {
+        VALUE,
+        "S3CR3T-VALUE-0123456789",
+        "czNjcjN0LXZhbHVlLTAxMjM0NTY3OD",                 /* base64, at the beginning */
+        "MzY3IzdC12YWx1ZS0wMTIzNDU2Nzg5",                 /* behind one other byte */
+        "zM2NyM3QtdmFsdWUtMDEyMzQ1Njc4O",                 /* behind two */
+        "7333637233742d76616c75652d30313233343536373839", /* hexadecimal */
+};
 
 static struct rules rules;
 static struct secrets *secrets;
@@ -56,6 +73,18 @@ static void set_up(void) {
         require(secrets && secrets_put(secrets, "TOKEN", HOLDER, VALUE, strlen(VALUE)) == 0);
 }
 
+/* One who reads WebSocket frames. */
+struct reader {
+        uint8_t head[10];
+        size_t have;
+        uint64_t left;
+        bool inside, bad;
+        size_t messages; /* that were complete */
+        size_t payload;  /* bytes of messages */
+        uint8_t control[125];
+        size_t control_size;
+};
+
 struct side {
         uint8_t bytes[INPUT]; /* sent and not consumed */
         size_t size;
@@ -69,8 +98,7 @@ static struct {
         size_t seen_size;
         bool client_said_value; /* the fuzzer guessed it: then there is nothing to hide */
         bool at_head, raw, over;
-        struct frames frames;   /* RAW: of what the server sent */
-        size_t raw_in, raw_out; /* RAW: bytes from the server, and to the client */
+        struct reader sent, got; /* RAW: from the server, and what the client got of it */
 } t;
 
 static uint8_t room[EXCHANGE_ROOM];
@@ -95,17 +123,33 @@ static bool is_chunk_line(const uint8_t *p, size_t left) {
         return true;
 }
 
+static bool is_form_at(const uint8_t *bytes, const char *form, size_t size) {
+        return strncasecmp((const char *)bytes, form, size) == 0;
+}
+
+/* Does a form, or its first bytes, stand there? */
+static bool has_form(const uint8_t *bytes, size_t size, size_t most) {
+        for (size_t i = 0; i < ELEMENTSOF(forms); i++) {
+                size_t length = MIN(strlen(forms[i]), most);
+
+                for (size_t at = 0; at + length <= size; at++)
+                        if (is_form_at(bytes + at, forms[i], length))
+                                return true;
+        }
+        return false;
+}
+
 static void check_seen(void) {
         size_t made = 0;
 
-        require(!memmem(t.seen, t.seen_size, VALUE, strlen(VALUE)));
+        require(!has_form(t.seen, t.seen_size, SIZE_MAX));
         for (size_t i = 0; i < t.seen_size;) {
                 if (is_chunk_line(t.seen + i, t.seen_size - i))
                         i += 10;
                 else
                         t.seen[made++] = t.seen[i++];
         }
-        require(!memmem(t.seen, made, VALUE, strlen(VALUE)));
+        require(!has_form(t.seen, made, SIZE_MAX));
 }
 
 static void check_head(const uint8_t *bytes, size_t size) {
@@ -184,36 +228,81 @@ static void server_turn(void) {
         result(r);
 }
 
-/* The ends of messages in what the server sends: what comes out is as long, and nothing of a message is held when it is
- * complete. One message and the next are apart. */
-static void raw_seen(const uint8_t *in, size_t n, size_t made) {
-        size_t end = t.raw_in + n, shown = 0;
+static size_t head_size(const struct reader *r) {
+        return r->have < 2 || (r->head[1] & 127) < 126 ? 2 : (r->head[1] & 127) == 126 ? 4 : 10;
+}
 
-        while (t.raw_in < end) {
-                bool last;
-                size_t part = frames_step(&t.frames, in, end - t.raw_in, &last);
+/* As RFC 6455 wants them from a server without extensions. */
+static bool head_right(struct reader *r) {
+        unsigned kind = r->head[0] & 15;
 
-                in += part;
-                t.raw_in += part;
-                if (!last)
-                        continue;
-                require(t.raw_in <= t.raw_out + made);
-                client_sees(room + shown, t.raw_in - t.raw_out - shown);
-                client_sees("\n", 1);
-                shown = t.raw_in - t.raw_out;
+        r->left = r->head[1] & 127;
+        if (r->have > 2)
+                r->left = 0;
+        for (size_t i = 2; i < r->have; i++)
+                r->left = r->left << 8 | r->head[i];
+        if ((r->head[0] & 0x70) || (r->head[1] & 0x80) || r->left > INT64_MAX)
+                return false;
+        if (kind >= 8)
+                return kind <= 10 && (r->head[0] & 0x80) && r->left <= 125;
+        return kind <= 2 && r->inside == (kind == 0);
+}
+
+static void frame_done(struct reader *r, bool shown) {
+        r->have = 0;
+        if (r->head[0] & 8) {
+                if (shown && !t.client_said_value)
+                        require(!has_form(r->control, r->control_size, SIZE_MAX));
+                r->control_size = 0;
+                return;
         }
-        client_sees(room + shown, made - shown);
-        t.raw_out += made;
+        r->inside = !(r->head[0] & 0x80);
+        r->messages += !r->inside;
+        if (shown && !r->inside)
+                client_sees("\n", 1); /* one message and the next are apart */
+}
+
+static void read_frames(struct reader *r, const uint8_t *bytes, size_t size, bool shown) {
+        for (size_t i = 0; i < size && !r->bad;) {
+                if (r->have < head_size(r)) {
+                        r->head[r->have++] = bytes[i++];
+                        if (r->have < head_size(r))
+                                continue;
+                        r->bad = !head_right(r);
+                } else {
+                        size_t n = (size_t)MIN((uint64_t)(size - i), r->left);
+
+                        if (r->head[0] & 8) {
+                                memcpy(r->control + r->control_size, bytes + i, n);
+                                r->control_size += n;
+                        } else {
+                                r->payload += n;
+                                if (shown)
+                                        client_sees(bytes + i, n);
+                        }
+                        r->left -= n;
+                        i += n;
+                }
+                if (!r->bad && r->left == 0)
+                        frame_done(r, shown);
+        }
 }
 
 static void raw_turn(bool server) {
         struct side *s = server ? &t.server : &t.client;
-        size_t made = 0, n = MIN(s->size, sizeof room - EXCHANGE_HELD);
+        size_t made = 0, n = MIN(s->size, (size_t)EXCHANGE_PIECE);
+        bool good = exchange_raw(t.x, server, s->bytes, n, room, &made);
 
-        exchange_raw(t.x, server, s->bytes, n, room, &made);
         require(made <= n + EXCHANGE_HELD);
-        if (server)
-                raw_seen(s->bytes, n, made);
+        if (server) {
+                read_frames(&t.sent, s->bytes, n, false);
+                read_frames(&t.got, room, made, true);
+                require(good == !t.sent.bad && !t.got.bad && t.got.have == 0);
+                require(t.got.messages == t.sent.messages && t.got.payload <= t.sent.payload);
+                if (!t.sent.bad && !t.sent.inside && t.sent.have == 0)
+                        require(t.got.payload == t.sent.payload);
+                t.over |= !good;
+        }
         consumed(s, n);
 }
 
@@ -222,7 +311,7 @@ static void says(struct side *s, const void *bytes, size_t size) {
         memcpy(s->bytes + s->size, bytes, size);
         s->size += size;
         if (s == &t.client)
-                t.client_said_value |= memmem(s->bytes, s->size, "s3cr3t", 6) != NULL;
+                t.client_said_value |= has_form(s->bytes, s->size, 6);
         if (t.raw)
                 raw_turn(s == &t.server);
         else if (s == &t.server)
@@ -237,7 +326,12 @@ static void closes(void) {
         size_t made = 0;
         enum exchange_result r = exchange_response_eof(t.x, room, sizeof room, &made);
 
-        client_sees(room, made);
+        if (t.raw) {
+                read_frames(&t.got, room, made, true);
+                require(!t.got.bad && t.got.payload == t.sent.payload);
+        } else {
+                client_sees(room, made);
+        }
         result(r);
         require(t.over);
 }
@@ -256,22 +350,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 .port = data[0] & 1 ? 443 : 80,
                 .proxy = (data[0] & 3) == 2,
                 .inspect = (data[0] & 4) == 0,
+                .near = (data[0] & 8) != 0,
         };
         t.x = exchange_take(&t.setup);
         require(t.x);
         t.client.size = t.server.size = t.seen_size = 0;
         t.client_said_value = t.raw = t.over = false;
         t.at_head = true;
-        t.frames = (struct frames){0};
-        t.raw_in = t.raw_out = 0;
+        t.sent = t.got = (struct reader){0};
         while (at < size && !t.over) {
                 uint8_t c = data[at++];
                 size_t n = MIN((size_t)(c >> 1), size - at);
 
                 if (c == SERVER_CLOSES) {
                         closes();
+                } else if (c == NEW_RULES) { /* the same: what they allowed is allowed, as far as it was kept */
+                        exchange_retarget(t.x, &t.setup);
+                        t.over = !exchange_review(t.x);
                 } else if (c == SERVER_SAYS_VALUE || c == SERVER_SAYS_HALF) {
                         says(&t.server, VALUE, c == SERVER_SAYS_HALF ? 9 : strlen(VALUE));
+                } else if (c >= SERVER_SAYS_FORM && c - SERVER_SAYS_FORM < (int)ELEMENTSOF(forms)) {
+                        says(&t.server, forms[c - SERVER_SAYS_FORM], strlen(forms[c - SERVER_SAYS_FORM]));
                 } else {
                         says(c & 1 ? &t.server : &t.client, data + at, n);
                         at += n;

@@ -134,6 +134,8 @@ def expected(rules, host, port):
         reason, rule = "no-port", about[0]
     else:
         reason, rule = "no-rule", -1
+    if address and is_special(address) and not good:
+        reason = "private"  # whatever else is missing
     if address is not None:
         # how an address is printed is not at stake here: compared as an address
         return ("address", address, "no", reason, str(rule), "")

@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FREE_SPACE = 3 << 30  # sparse: what the tests may write
 LEFT_OUT = re.compile(r"^/usr/share/(doc|man|info|locale|lintian|bug|zoneinfo)/|^/(dev|proc|sys|run)/|^/boot/")
 MERGED = re.compile(r"^/(bin|sbin|lib|lib32|lib64|libx32)(?=/)")
+STORE = 8  # certificates
 TESTER = "tester"  # the unprivileged user of the rootless tests, uid and gid 1000
 
 
@@ -143,7 +144,8 @@ def write_accounts(root):
     write_file(f"{root}/etc/hostname", "guest\n")
     write_file(f"{root}/etc/hosts", "127.0.0.1 localhost guest\n::1 localhost\n")
     write_file(f"{root}/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n")
-    write_file(f"{root}/etc/login.defs", "PATH=/usr/bin:/bin\nUID_MIN 1000\nSUB_UID_MIN 100000\nSUB_UID_COUNT 65536\n")
+    write_file(f"{root}/etc/login.defs", "PATH=/usr/bin:/bin\nUID_MIN 1000\nUSERGROUPS_ENAB yes\n"
+               "SUB_UID_MIN 100000\nSUB_UID_COUNT 65536\n")
     write_file(f"{root}/etc/resolv.conf", "")
     for kind, module in (("auth", "pam_unix"), ("account", "pam_unix"), ("password", "pam_deny"),
                          ("session", "pam_permit"), ("session-noninteractive", "pam_permit")):
@@ -151,12 +153,12 @@ def write_accounts(root):
 
 
 def write_store(root):
-    """The certificates that the guest trusts are those of its package, not what this machine was told to trust."""
-    bundle = []
-    for folder, _, files in sorted(os.walk(f"{root}/usr/share/ca-certificates")):
-        for name in sorted(files):
-            with open(os.path.join(folder, name), encoding="ascii") as file:
-                bundle.append(file.read())
+    """The certificates that the guest trusts: its package's, not this machine's, and only the first few of them, because
+    every program that speaks TLS reads them all."""
+    folder, bundle = f"{root}/usr/share/ca-certificates/mozilla", []
+    for name in sorted(os.listdir(folder))[:STORE]:
+        with open(os.path.join(folder, name), encoding="ascii") as file:
+            bundle.append(file.read())
     write_file(f"{root}/etc/ssl/certs/ca-certificates.crt", "".join(bundle))
 
 
