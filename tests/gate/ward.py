@@ -441,8 +441,9 @@ class Gate:
 
     # answers
     def receive(self, timeout=5):
-        ready, _, _ = select.select([self.control], [], [], timeout)
-        if not ready:
+        ready = select.poll()  # whose descriptors may be many
+        ready.register(self.control, select.POLLIN)
+        if not ready.poll(timeout * 1000):
             return None
         data, fds, _flags, _ = socket.recv_fds(self.control, 1 << 17, 8)
         if not data:
