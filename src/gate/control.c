@@ -72,7 +72,7 @@ static void flush(struct ward *w, uint32_t token) {
 
         deal(w);
         report_all(w);
-        m.totals = w->totals;
+        m.totals = w->sums->totals;
         m.totals.active = w->active;
         (void)control_send(&m);
 }

@@ -24,7 +24,7 @@ static void deny(struct flow *f) {
                 flow_host(f, e.host);
         if (!e.port)
                 e.port = f->port;
-        f->ward->totals.refused++;
+        f->ward->sums->totals.refused++;
         event_refused(f->ward, &e);
         if (size > 0)
                 memcpy(words, v->reply, size);
@@ -94,7 +94,7 @@ void converse_timeout(struct flow *f) {
         refuse_event(f, GATE_TIMEOUT,
                      request ? "the request's head did not arrive in time" : "the answer's head did not arrive in time",
                      &e);
-        f->ward->totals.refused++;
+        f->ward->sums->totals.refused++;
         event_refused(f->ward, &e);
         refuse_say(f, words, exchange_refusal(&e, words, sizeof words));
 }
@@ -133,13 +133,17 @@ static enum outcome raw_way(struct flow *f, struct flow_side *from, struct flow_
                 flow_shut(to);
                 return PROGRESS;
         }
-        exchange_raw(f->exchange, way == WARD_RECEIVED, input, (size_t)n, output, &made);
+        bool good = exchange_raw(f->exchange, way == WARD_RECEIVED, input, (size_t)n, output, &made);
         if (!used_up(f, from, (size_t)n, (size_t)n))
                 return OVER;
         if (way == WARD_SENT)
                 return send_server(f, made) ? PROGRESS : OVER;
         flow_count(f, WARD_RECEIVED, (size_t)n);
-        return send_client(f, made) ? PROGRESS : OVER;
+        if (!send_client(f, made))
+                return OVER;
+        if (!good)
+                deny(f);
+        return good ? PROGRESS : OVER;
 }
 
 /* The client has said its last: what is under way is answered, then it is over. */

@@ -131,9 +131,9 @@ static bool may_ask(struct flow *f) {
         }
         if (f->origin == ORIGIN_TRANSPARENT)
                 return true;
-        w->totals.lookups++;
+        w->sums->totals.lookups++;
         if (meter_bucket_has(&w->lookups, loop_now()) == 0) {
-                w->totals.lookups_refused++;
+                w->sums->totals.lookups_refused++;
                 refuse(f, GATE_LOOKUPS, "");
                 return false;
         }
@@ -208,7 +208,7 @@ static void connected(struct flow *f, size_t slot) {
         f->host = meter_host(&f->ward->hosts, host, f->port, f->rule);
         f->host->active++;
         f->host->connections++;
-        f->ward->totals.connections++;
+        f->ward->sums->totals.connections++;
         event_used(f->ward);
         meet_server(f);
 }

@@ -236,7 +236,7 @@ void flow_begin(struct ward *w, int fd, enum flow_origin origin) {
                 struct gate_event e = {.reason = GATE_CONNECTIONS, .rule = -1};
 
                 (void)snprintf(e.detail, sizeof e.detail, "%s", why);
-                w->totals.refused++;
+                w->sums->totals.refused++;
                 event_refused(w, &e);
                 (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
                 return;
@@ -409,7 +409,7 @@ uint32_t flow_review(struct ward *w) {
                         continue;
                 struct gate_event e;
                 refuse_event(f, GATE_REVOKED, "", &e);
-                w->totals.refused++;
+                w->sums->totals.refused++;
                 event_refused(w, &e);
                 flow_reset(f);
                 closed++;

@@ -5,6 +5,8 @@
  *   explicit proxy:                                                 PROXY → RESOLVE → DIAL → SNIFF → …
  *   refused at any point:                                           (REFUSE →) LINGER, or a reset
  *
+ * Before HANDSHAKE a flow may have to wait for its turn, in SNIFF.
+ *
  * Flows lie in one table whose size is set at the start. Sockets are watched edge-triggered, once: can_read and
  * can_write remember what epoll said until the kernel says "not now", and each turn runs a flow at most once, for a
  * bounded number of bytes. While nothing is known about a client's protocol its bytes are only peeked at and stay in

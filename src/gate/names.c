@@ -37,7 +37,7 @@ static void refused(struct ward *w, const uint8_t *query, const struct dns_quest
         else if (q)
                 dns_print_name(query, q, e.host);
         (void)snprintf(e.detail, sizeof e.detail, "%s", detail);
-        w->totals.lookups_refused++;
+        w->sums->totals.lookups_refused++;
         event_refused(w, &e);
 }
 
@@ -60,12 +60,12 @@ static size_t answer(struct ward *w, const uint8_t *query, size_t size, uint8_t 
         uint8_t bytes[16];
         char text[48];
 
-        w->totals.lookups++;
+        w->sums->totals.lookups++;
         int r = dns_parse(query, size, &q);
-        if (r == -ENOMSG)
-                return 0;
         if (r < 0) {
                 refused(w, NULL, NULL, GATE_BAD_PROTOCOL, "a malformed DNS question");
+                if (r == -ENOMSG)
+                        return 0;
                 return dns_answer(query, &q, DNS_FORMERR, NULL, 0, 0, NULL, ret);
         }
         if (meter_bucket_has(&w->lookups, loop_now()) == 0) {
@@ -230,7 +230,7 @@ static void query_refuse(struct query *q, const char *detail) {
         if (accept_destination(q->fd, &to, &e.port) == 0)
                 address_print(&to, e.host);
         (void)snprintf(e.detail, sizeof e.detail, "%s", detail);
-        q->ward->totals.refused++;
+        q->ward->sums->totals.refused++;
         event_refused(q->ward, &e);
         query_end(q);
 }

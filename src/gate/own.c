@@ -5,9 +5,6 @@
 
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/fd.h"
 
 #define ANSWERS_MAX 8 /* messages that are read before giving up */
 

@@ -174,7 +174,7 @@ static void step_socks(struct flow *f, const uint8_t *bytes, size_t size) {
                 struct gate_event e;
 
                 refuse_event(f, GATE_BAD_PROTOCOL, "only CONNECT is offered over SOCKS", &e);
-                f->ward->totals.refused++;
+                f->ward->sums->totals.refused++;
                 event_refused(f->ward, &e);
                 socks_reply(SOCKS_BAD_COMMAND, reply);
                 refuse_say(f, reply, sizeof reply);

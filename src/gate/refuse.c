@@ -21,7 +21,7 @@ void refuse_event(const struct flow *f, enum gate_reason reason, const char *det
 }
 
 static void record(struct flow *f, const struct gate_event *e) {
-        f->ward->totals.refused++;
+        f->ward->sums->totals.refused++;
         event_refused(f->ward, e);
 }
 

@@ -101,10 +101,10 @@ static bool moved(struct flow *f, enum moved m, enum ward_way way) {
 }
 
 void relay_early(struct flow *f) {
-        uint64_t before = f->ward->totals.received;
+        uint64_t before = f->ward->sums->totals.received;
         enum moved m = move_bytes(f, &f->server, &f->client, WARD_RECEIVED);
 
-        if (m != MOVED_GONE && f->ward->totals.received != before)
+        if (m != MOVED_GONE && f->ward->sums->totals.received != before)
                 f->served = true;
         (void)moved(f, m, WARD_RECEIVED);
 }

@@ -9,6 +9,8 @@
 #define KEEPALIVE_INTERVAL 30
 #define KEEPALIVE_COUNT    4
 
+#define READS_MAX 64 /* of TLS at a time: records may be small */
+
 void side_tune(int fd) {
         static const struct {
                 int level, name, value;
@@ -87,8 +89,8 @@ static ssize_t look_tls(struct flow_side *s, uint8_t *room, size_t size, bool *r
         assert(count <= size);
         if (count > 0)
                 memcpy(room, s->in.data + s->in.at, count);
-        while (count < size && !s->ended && (s->can_read || tls_pending(s->tls))) {
-                ssize_t n = tls_read(s->tls, room + count, size - count);
+        for (unsigned i = 0; count < size && !s->ended && (s->can_read || tls_pending(s->tls)); i++) {
+                ssize_t n = i < READS_MAX ? tls_read(s->tls, room + count, size - count) : -EINTR;
 
                 if (n == -EINTR) { /* enough for one turn */
                         s->more = true;
@@ -98,7 +100,7 @@ static ssize_t look_tls(struct flow_side *s, uint8_t *room, size_t size, bool *r
                         s->can_read = false;
                         break;
                 }
-                if (n < 0 && count == 0)
+                if (n == -EPROTO || (n < 0 && count == 0))
                         return n;
                 s->ended = n <= 0; /* cut after these bytes: they count */
                 *ret_new = true;

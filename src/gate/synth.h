@@ -9,8 +9,8 @@
 #include "gate/address.h"
 #include "wire/gate.h"
 
-#define SYNTH_MEMORY WARD_MEMORY /* bytes; untouched pages cost nothing */
-#define SYNTH_NAMES  16384       /* at most */
+#define SYNTH_MEMORY (WARD_MEMORY - WARD_SUMS) /* bytes; untouched pages cost nothing */
+#define SYNTH_NAMES  16384                     /* at most */
 
 /* 198.18.0.1 and fd53:746f:636b::1 are the sandbox's own (source of its routes, its name server); the entry with index
  * i is 198.18.1.0 + i and fd53:746f:636b::1:0 + i. */

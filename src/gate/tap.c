@@ -111,7 +111,7 @@ unsigned tap_waiting(struct ward *w) {
                         continue; /* the sandbox talking to itself */
                 (void)snprintf(e.host, sizeof e.host, "%s", name ? name : text);
                 (void)snprintf(e.detail, sizeof e.detail, "%s", protocol_text(p.protocol, number));
-                w->totals.refused++;
+                w->sums->totals.refused++;
                 event_refused(w, &e);
         }
         return i;

@@ -84,6 +84,7 @@ static struct ward *create(uint32_t id, struct err *err) {
         }
         struct ward *w = p;
         w->id = w->place = id;
+        w->sums = &w->first_sums;
         w->generation = generations[id] = (generations[id] + 1) & LOOP_GENERATION_MASK;
         for (size_t i = 0; i < GATE_FD_COUNT; i++)
                 w->fds[i] = -EBADF;
@@ -111,7 +112,7 @@ void ward_remove(struct ward *w) {
         if (w->authority)
                 tls_authority_destroy(w->authority);
         if (w->synth_memory)
-                (void)munmap(w->synth_memory, SYNTH_MEMORY);
+                (void)munmap(w->synth_memory, WARD_MEMORY);
         wards[w->place] = NULL;
         count--;
         (void)munmap(w, sizeof *w);
@@ -141,18 +142,19 @@ static int attach_memory(struct ward *w, int fd) {
 
         if (fd >= 0 && fstat(fd, &st) < 0)
                 return -errno;
-        if (fd >= 0 && st.st_size < SYNTH_MEMORY)
+        if (fd >= 0 && st.st_size < WARD_MEMORY)
                 return -EINVAL;
-        void *p = mmap(NULL, SYNTH_MEMORY, PROT_READ | PROT_WRITE,
+        void *p = mmap(NULL, WARD_MEMORY, PROT_READ | PROT_WRITE,
                        fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, fd, 0);
         if (p == MAP_FAILED)
                 return -errno;
         struct synth *s = synth_attach(p, SYNTH_MEMORY);
         if (!s) {
-                (void)munmap(p, SYNTH_MEMORY);
+                (void)munmap(p, WARD_MEMORY);
                 return -EBADMSG;
         }
         w->synth_memory = p;
+        w->sums = (void *)((char *)p + SYNTH_MEMORY);
         w->synth = s;
         return 0;
 }
@@ -185,7 +187,8 @@ int ward_add(const struct gate_message *m, int fds[GATE_FD_COUNT], struct err *e
         if (new && !(w = create(m->ward, err)))
                 return -ENOMEM;
         w->flags = m->flags;
-        w->exhausted = w->exhausted && m->limits.egress <= w->limits.egress; /* a larger budget opens it again */
+        w->sums->exhausted = w->sums->exhausted &&
+                             m->limits.egress <= w->limits.egress; /* a larger budget opens it again */
         w->limits = m->limits;
         uint64_t rate = m->limits.bandwidth;
         uint64_t lookups = m->limits.lookups == UINT64_MAX ? WARD_LOOKUPS : m->limits.lookups;
@@ -260,8 +263,10 @@ int ward_secret(struct ward *w, const struct gate_message *m, struct err *err) {
                 return err_set(err, -ENOMEM, "no room for secrets");
         int r = m->value_size > 0 ? secrets_put(w->secrets, m->name, m->holder, m->value, m->value_size)
                                   : secrets_wipe(w->secrets, m->name);
+        const char *problem = r == -EINVAL ? secrets_problem(m->value, m->value_size) : NULL;
         if (r < 0)
-                return err_set(err, r, "secret '%s' could not be kept", m->name);
+                return err_set(err, r, "secret '%s' could not be kept%s%s", m->name, problem ? ": " : "",
+                               problem ? problem : "");
         if (first || m->value_size == 0)
                 (void)flow_review(w); /* conversations that began before it came, or with it */
         return 0;
@@ -272,7 +277,7 @@ int ward_secret(struct ward *w, const struct gate_message *m, struct err *err) {
 uint64_t ward_left(const struct ward *w) {
         if (w->limits.egress == UINT64_MAX)
                 return UINT64_MAX;
-        return w->egress < w->limits.egress && !w->exhausted ? w->limits.egress - w->egress : 0;
+        return w->sums->egress < w->limits.egress && !w->sums->exhausted ? w->limits.egress - w->sums->egress : 0;
 }
 
 bool ward_spent(const struct ward *w, enum ward_way way) {
@@ -296,19 +301,19 @@ uint64_t ward_wait(const struct ward *w, enum ward_way way) {
 void ward_passed(struct ward *w, enum ward_way way, size_t bytes) {
         meter_bucket_take(&w->bandwidth[way], bytes);
         if (way == WARD_SENT) {
-                w->totals.sent += bytes;
-                w->egress += bytes;
+                w->sums->totals.sent += bytes;
+                w->sums->egress += bytes;
         } else
-                w->totals.received += bytes;
+                w->sums->totals.received += bytes;
         event_used(w);
 }
 
 void ward_exhaust(struct ward *w) {
         struct gate_event e = {.reason = GATE_EGRESS, .rule = -1};
 
-        w->exhausted = true;
+        w->sums->exhausted = true;
         (void)snprintf(e.detail, sizeof e.detail, "every connection was closed");
-        w->totals.refused++;
+        w->sums->totals.refused++;
         event_refused(w, &e);
         flow_end_all(w);
 }

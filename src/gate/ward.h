@@ -21,6 +21,14 @@ enum ward_way { WARD_SENT, WARD_RECEIVED };
 
 struct flow;
 
+/* What is counted, in memory that outlives a gate: a budget is not new because the gate is. */
+struct ward_sums {
+        struct gate_totals totals; /* active is counted in the ward */
+        uint64_t egress;           /* bytes that count toward budget.egress */
+        bool exhausted;            /* it was used up once: closed until it is raised */
+};
+static_assert(sizeof(struct ward_sums) <= WARD_SUMS, "they fit");
+
 struct ward {
         uint32_t id;
         uint32_t place; /* in the table; the index of its references */
@@ -38,7 +46,8 @@ struct ward {
         void *synth_memory;
         struct synth *synth;
 
-        struct gate_totals totals;       /* active is counted in `active` */
+        struct ward_sums *sums;          /* in synth_memory, as soon as there is one */
+        struct ward_sums first_sums;
         uint32_t active;                 /* flows */
         uint32_t queries;                /* DNS connections */
         uint32_t resolving;              /* names that are being asked for on its behalf */
@@ -46,8 +55,6 @@ struct ward {
         uint32_t exchanges;              /* conversations under rules */
         uint32_t shaking, opened;        /* TLS: in the handshake, and all of it */
         struct flow *queue, *queue_last; /* flows that wait to shake hands */
-        uint64_t egress;                 /* bytes sent, names asked for included */
-        bool exhausted;                  /* somebody wanted to send more than the budget */
         struct meter_bucket bandwidth[2], lookups;
         struct meter_hosts hosts;
         struct event_log events;

@@ -24,7 +24,8 @@
 #define WARD_TCP_PORT   15001
 #define WARD_DNS_PORT   15053
 #define WARD_PROXY_PORT 3128
-#define WARD_MEMORY     (1536 * 1024) /* bytes of GATE_MEMORY */
+#define WARD_SUMS       4096 /* bytes at its end: what was counted, so that a new gate goes on counting */
+#define WARD_MEMORY     (1536 * 1024 + WARD_SUMS) /* bytes of GATE_MEMORY */
 
 enum gate_kind {
         /* to the gate */

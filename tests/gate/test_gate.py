@@ -949,3 +949,25 @@ def test_few_descriptors(world):
         with g.dial("a.test", 7000) as s:
             s.sendall(b"\0x")
             assert s.recv(10) == b"\0x"
+
+
+def test_a_new_gate_goes_on_counting(world):
+    """What was sent under a gate that died counts toward the budget, and is in the sums."""
+    rules, limits = [rule("listed.test", ports=(7000,))], (*(ward.NO_LIMIT,) * 3, 100000)
+    with Gate(world, rules, limits=limits) as g:
+        with g.dial("listed.test", 7000) as s:
+            s.sendall(b"\0" * 60000)
+            s.shutdown(socket.SHUT_WR)
+            assert len(read_all(s)) == 60000
+        sent, memory = g.flush()["sent"], os.dup(g.memory)
+        g.process.kill()
+    assert 60000 <= sent < 70000
+    with Gate(world, rules, limits=limits, memory=memory) as g:
+        assert g.flush()["sent"] == sent
+        with g.dial("listed.test", 7000) as s, contextlib.suppress(ConnectionError):
+            for _ in range(6):
+                s.sendall(b"\0" * 10000)
+                time.sleep(0.01)
+            closed(s)
+        assert sent < g.flush()["sent"] <= 100000
+        assert "egress" in [r[0] for r in reasons(g)]

@@ -29,7 +29,7 @@ CLONE_NEWNET = 0x40000000
 OWN_V4, OWN_V6 = "198.18.0.1", "fd53:746f:636b::1"
 TCP_PORT, DNS_PORT, PROXY_PORT = 15001, 15053, 3128
 TAP_GROUP = 1
-SYNTH_MEMORY = 1536 * 1024
+SYNTH_MEMORY = 1536 * 1024 + 4096
 NO_LIMIT = 2**64 - 1
 
 (ADD, RULES, SECRET, REMOVE, FLUSH, READY, AUTHORITY, APPLIED, EVENT, FLUSHED, FAILED) = range(1, 12)
@@ -342,7 +342,7 @@ class Gate:
     """One running gate with one ward (number 0) that has all its sockets."""
 
     def __init__(self, world, rules=(), flags=0, limits=(NO_LIMIT,) * 4, tls=False, sockets=True, environment=None,
-                 descriptors=None, rootless=False, room=None):
+                 descriptors=None, rootless=False, room=None, memory=None):
         self.world, self.waiting = world, []
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if room:  # for messages that were not read yet
@@ -365,7 +365,7 @@ class Gate:
         os.close(held)
         theirs.close()
         self.expect(READY)
-        self.memory = os.memfd_create("synth")
+        self.memory = memory if memory is not None else os.memfd_create("synth")  # of a gate that died
         os.ftruncate(self.memory, SYNTH_MEMORY)
         self.denials = os.memfd_create("denials")
         self.flags, self.limits, self.fds = flags, limits, {}
