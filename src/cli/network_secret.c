@@ -65,6 +65,9 @@ static int read_value(struct network_secret *s, const char *file, struct err *er
                 return err_set(err, ERR_INPUT, "--secret %s: a value has 8 to %d bytes", s->name, GATE_SECRET_MAX);
         if (s->value[0] == ' ' || s->value[size - 1] == ' ')
                 return err_set(err, ERR_INPUT, "--secret %s: the value begins or ends with a blank", s->name);
+        /* answers are overwritten where the value stands: a short number can be found by trying all of them */
+        if (size < 16 && strspn((const char *)s->value, "0123456789") >= size)
+                return err_set(err, ERR_INPUT, "--secret %s: fewer than 16 digits can be guessed", s->name);
         for (size_t i = 0; i < size; i++)
                 if (s->value[i] < 0x20 || s->value[i] == 0x7f)
                         return err_set(err, ERR_INPUT, "--secret %s: the value has control bytes", s->name);

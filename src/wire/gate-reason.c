@@ -143,6 +143,8 @@ void gate_hint(const struct gate_event *e, char *ret, size_t size) {
         } else if (e->reason == GATE_PRIVATE && block[0]) {
                 remedy = ALLOW_INNER;
                 host = block;
+        } else if (e->reason == GATE_NO_PATH && e->path[0] != '/') {
+                remedy = "a request without a path, such as OPTIONS *, passes only under a rule for HOST without paths";
         }
         (void)snprintf(port, sizeof port, "%u", e->port);
         const struct word words[] = {
