@@ -184,7 +184,7 @@ static void probe_overlay(struct host_fact *f) {
 
 static void probe_overlay_user(struct host_fact *f) {
         host_judge(f, host_try(try_overlay_user, NULL), "works without root", "--workspace needs root",
-                   "a kernel of 5.11 or newer; as root: modprobe overlay");
+                   "a kernel of 6.6 or newer; as root: modprobe overlay");
 }
 
 static int try_pivot(void *argument) {

@@ -51,7 +51,7 @@ int host_try(int (*attempt)(void *argument), void *argument) {
         if (pid == 0) {
                 (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
                 (void)signal(SIGALRM, SIG_DFL);
-                (void)alarm(5);
+                (void)alarm(20);
                 int r = attempt(argument);
                 _exit(r < 0 && r > -250 ? -r : r < 0 ? EIO : 0);
         }

@@ -470,7 +470,7 @@ threads = [threading.Thread(target=look) for _ in range(8)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 children = [subprocess.Popen(["/bin/sh", "-c", "while :; do cat {data} 2>/dev/null; done"]) for _ in range(4)]
-import time; time.sleep(0.3)
+import time; time.sleep({0.3 * harness.SLOW})
 [(c.kill(), c.wait()) for c in children]
 print("end")
 """), timeout=25)
