@@ -32,7 +32,8 @@ uint8_t *pool_take(void) {
         return free_count > 0 ? memory + (size_t)free_list[--free_count] * POOL_SIZE : NULL;
 }
 
-bool pool_shares(uint32_t used) {
+/* May an owner of so many have one more? */
+static bool may_have(uint32_t used) {
         return used < SHARE * free_count;
 }
 
@@ -51,7 +52,7 @@ int pool_keep(struct pool_hold *h, const void *bytes, size_t size) {
         assert(!h->data && size <= POOL_SIZE);
         if (size == 0)
                 return 0;
-        if (h->owner && !pool_shares(*h->owner))
+        if (h->owner && !may_have(*h->owner))
                 return -ENOBUFS;
         h->data = pool_take();
         if (!h->data)

@@ -14,7 +14,6 @@
 int pool_init(struct err *err);
 bool pool_plenty(void);                       /* more than half of them are free */
 uint8_t *pool_take(void);                     /* NULL: all are in use */
-bool pool_shares(uint32_t used);              /* may an owner of so many have one more? */
 void pool_give(uint8_t *buffer, size_t used); /* wipes what was used */
 
 /* Bytes that wait. data is NULL when there are none. */

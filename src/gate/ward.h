@@ -46,7 +46,7 @@ struct ward {
         void *synth_memory;
         struct synth *synth;
 
-        struct ward_sums *sums;          /* in synth_memory, as soon as there is one */
+        struct ward_sums *sums; /* in synth_memory, as soon as there is one */
         struct ward_sums first_sums;
         uint32_t active;                 /* flows */
         uint32_t queries;                /* DNS connections */

@@ -280,12 +280,12 @@ def test_half_close_both_ways(world):
 
 
 def test_a_reset_is_passed_on(world):
-    gone = threading.Event()
+    came, gone = threading.Event(), threading.Event()
 
     def watch(connection):
         with contextlib.suppress(ConnectionResetError):
             while connection.recv(1000):
-                pass
+                came.set()
             return
         gone.set()
 
@@ -293,7 +293,7 @@ def test_a_reset_is_passed_on(world):
     with Gate(world, [rule("a.test", ports=(port,))]) as g:
         s = g.dial("a.test", port)
         s.sendall(b"\0x")
-        time.sleep(0.1)
+        assert came.wait(5)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.close()
         assert gone.wait(3)
