@@ -75,7 +75,12 @@ const struct schema_row schema_rows[] = {
          .count = offsetof(struct policy_reach, port_count),
          .doc = "TCP ports, at most 16, or any. Absent: 80 and 443."},
         {"network.allow[].private", IN_REACH(private), BOOL,
-         .doc = "Whether the name may resolve to a private address."},
+         .doc = "Whether addresses that are not public may be reached: private networks, carrier-grade NAT and "
+                "link-local "
+                "ones. Loopback and the host's own addresses, public ones too, only where host is an exact name, "
+                "without "
+                "a wildcard; metadata services, multicast and other special addresses never by name, only as a literal "
+                "address that a cidr with private: true covers."},
         {"network.allow[].inspect", IN_REACH(inspect), BOOL,
          .doc = "Whether TLS is opened and every request checked; methods, paths and secret imply it."},
         {"network.allow[].methods", IN_REACH(methods), STRINGS(value_check_method),

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import ward
-from test_gate import Http, closed, echo, get, hello, proxy, reasons, socks, web_socket
+from peers import Http, closed, echo, get, hello, proxy, reasons, socks, web_socket
 from ward import Gate, World, in_namespace, rule, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not ward.gate_program(), reason="needs root and a built gate")

@@ -5,7 +5,6 @@ import contextlib
 import ctypes
 import ctypes.util
 import os
-import socket
 import ssl
 import subprocess
 import threading
