@@ -401,7 +401,7 @@ def test_handshakes_take_turns(world):
         assert "served /late" in get(late, "/late")
         late.close()
         time.sleep(0.3)
-        assert g.flush()["active"] == 0
+        assert g.idle()
 
 
 def test_waiting_handshakes_end(world):
@@ -469,7 +469,7 @@ def test_half_heads(world):
         time.sleep(took + 2.5)  # they linger a moment
         details = [e["detail"] for e in g.refusals() if e["reason"] == "timeout"]
         assert {"the request's head did not arrive in time", "the answer's head did not arrive in time"} == set(details)
-        assert g.flush()["active"] == 0
+        assert g.idle()
         for s in held:
             s.close()
 

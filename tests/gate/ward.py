@@ -439,6 +439,15 @@ class Gate:
         self.send(FLUSH, struct.pack("<I", token))
         return self.expect(FLUSHED)
 
+    def idle(self, seconds=5):
+        """Are all connections gone, within the time that an end may take?"""
+        end = time.monotonic() + seconds
+        while self.flush()["active"] != 0:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+        return True
+
     # answers
     def receive(self, timeout=5):
         ready = select.poll()  # whose descriptors may be many
