@@ -23,7 +23,7 @@ static const char place_profile[] = "profile: 1\n"
                                     "name: bench\n"
                                     "files: {read: [/usr, %s]}\n"
                                     "tools: {exec: [/usr, %s]}\n"
-                                    "network: {allow: [{host: " GATE_NAME ", ports: [443, 5000]%s}, "
+                                    "network: {allow: [{host: " GATE_NAME ", private: true, ports: [443, 5000]%s}, "
                                     "{cidr: " GATE_SERVER "/32, ports: [443, 5000]}]}\n"
                                     "limits: {files: %lu, connections: 1M, lookups: 1M}\n";
 

@@ -173,8 +173,12 @@ static void read_plan(struct run *r) {
 }
 
 int network_prepare(struct run *r, struct err *err) {
+        char program[PATH_MAX];
+
         read_plan(r);
-        return network_secrets(r, err);
+        int result = network_secrets(r, err);
+        /* that it is there at all is known before anything starts */
+        return result < 0 || !r->network.rules ? result : paths_helper("stockade-gate", program, sizeof program, err);
 }
 
 int network_start(struct run *r, struct err *err) {

@@ -51,7 +51,8 @@ struct network {
 
 /* What the plan says about the network; reads the values of secrets, before anything is forked. */
 int network_prepare(struct run *r, struct err *err);
-/* Does the plan want a gate? Then starts it: it works while the rest of the sandbox is made. */
+/* Does the plan want a gate? Then starts it: it comes up while the rest of the sandbox is made, or while the command
+ * starts. */
 int network_start(struct run *r, struct err *err);
 /* Before the cell is cloned: waits for what has to be inside from the beginning. */
 int network_settle(struct run *r, struct err *err);

@@ -83,29 +83,54 @@ static void remove_tree(int parent, const char *name, unsigned depth) {
         (void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-/* Too many: those that nobody uses go, and what a killed launcher left half made. */
+/* The oldest in the cache that is not in keep; false if there is none. Counts what is there. */
+static bool oldest(DIR *d, const char *keep, char ret[NAME_SIZE], unsigned *ret_count) {
+        struct timespec when = {0};
+        struct dirent *e;
+        bool found = false;
+
+        *ret_count = 0;
+        rewinddir(d);
+        while ((e = readdir(d))) {
+                struct stat st;
+
+                if (e->d_name[0] == '.' || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                ++*ret_count;
+                if (strlen(e->d_name) >= NAME_SIZE || str_eq(e->d_name, keep))
+                        continue;
+                if (!found || st.st_mtim.tv_sec < when.tv_sec ||
+                    (st.st_mtim.tv_sec == when.tv_sec && st.st_mtim.tv_nsec < when.tv_nsec)) {
+                        found = true;
+                        when = st.st_mtim;
+                        memcpy(ret, e->d_name, strlen(e->d_name) + 1);
+                }
+        }
+        return found;
+}
+
+/* Too many: the oldest go if nobody uses them, and so does what a killed launcher left half made. In order of age, so
+ * that a few plans in turn do not push each other out. */
 static void prune(int cache) {
         int copy = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
-        struct dirent *e;
-        unsigned count = 0;
+        char name[NAME_SIZE] = "", busy[NAME_SIZE] = "";
+        unsigned count;
 
-        if (!d)
+        if (!d) {
+                fd_close(&copy);
                 return;
-        while (readdir(d))
-                count++;
-        rewinddir(d);
-        while (count > SKELETONS_MAX && (e = readdir(d))) {
-                if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
-                        continue;
+        }
+        for (unsigned tries = 0; tries < 4 && oldest(d, busy, name, &count) && count >= SKELETONS_MAX; tries++) {
                 char old[NAME_SIZE];
-                (void)snprintf(old, sizeof old, "old-%.30s", e->d_name);
-                _cleanup_fd_ int fd = openat(cache, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                (void)snprintf(old, sizeof old, "old-%.28s", name);
+                _cleanup_fd_ int fd = openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                 /* under another name first: whoever looks for it finds all of it or nothing */
-                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && renameat(cache, e->d_name, cache, old) == 0) {
-                        remove_tree(cache, old, 0);
-                        count--;
-                }
+                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+                    (str_starts(name, "old-") || renameat(cache, name, cache, old) == 0))
+                        remove_tree(cache, str_starts(name, "old-") ? name : old, 0);
+                else
+                        memcpy(busy, name, sizeof busy);
         }
         (void)closedir(d);
 }

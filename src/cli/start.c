@@ -306,8 +306,8 @@ int start_run(struct run *r, struct err *err) {
                 result = network_prepare(r, err);
         if (result == 0)
                 result = keeper_start(r, err); /* before anything that would be left behind */
-        if (result == 0)
-                result = network_start(r, err); /* works while we do */
+        if (result == 0 && r->network.trust)
+                result = network_start(r, err); /* works while we do: its authority has to be inside */
         if (result == 0)
                 result = make_cgroup(r, err);
         if (result == 0)
@@ -336,6 +336,8 @@ int start_run(struct run *r, struct err *err) {
         (void)clock_gettime(CLOCK_REALTIME, &r->start);
         r->outcome.start_ms = (uint64_t)r->start.tv_sec * 1000 + (uint64_t)r->start.tv_nsec / 1000000;
         result = cell_start(&r->cell, &r->pid, &r->pidfd, err);
+        if (result == 0 && !r->network.trust)
+                result = network_start(r, err); /* while the command starts: what it asks for waits in the sockets */
         fd_close(&r->cell.report);
         learn_started(r);
         for (int i = 0; i < 3; i++)
