@@ -291,9 +291,11 @@ static const char *judge_request(struct http_head *h) {
         return NULL;
 }
 
-enum http_result http_request(const char *bytes, size_t size, struct http_head *ret) {
-        const char *at = bytes, *problem;
-        struct http_span line;
+/* A whole head: its first line, read as the caller wants it, and its headers. */
+static enum http_result read_head(const char *bytes, size_t size,
+                                  const char *(*read_line)(const struct http_span *, struct http_head *),
+                                  struct http_head *ret) {
+        const char *at = bytes;
         size_t head = 0;
         enum http_result r = find_end(bytes, size, ret, &head);
 
@@ -301,15 +303,16 @@ enum http_result http_request(const char *bytes, size_t size, struct http_head *
                 return r;
         memset(ret, 0, sizeof *ret);
         ret->size = head;
-        line = take_line(&at, bytes + head);
-        problem = read_request_line(&line, ret);
-        if (problem)
-                return bad(ret, problem);
-        r = read_headers(at, bytes + head, ret);
-        if (r != HTTP_DONE)
-                return r;
-        problem = judge_request(ret);
-        return problem ? bad(ret, problem) : HTTP_DONE;
+        struct http_span line = take_line(&at, bytes + head);
+        const char *problem = read_line(&line, ret);
+        return problem ? bad(ret, problem) : read_headers(at, bytes + head, ret);
+}
+
+enum http_result http_request(const char *bytes, size_t size, struct http_head *ret) {
+        enum http_result r = read_head(bytes, size, read_request_line, ret);
+        const char *problem = r == HTTP_DONE ? judge_request(ret) : NULL;
+
+        return problem ? bad(ret, problem) : r;
 }
 
 /* "HTTP/1.x 200 reason"; the reason may be missing, and then the space before it too. */
@@ -370,22 +373,8 @@ static const char *judge_response(struct http_head *h, const struct http_head *r
 }
 
 enum http_result http_response(const char *bytes, size_t size, const struct http_head *request, struct http_head *ret) {
-        const char *at = bytes, *problem;
-        struct http_span line;
-        size_t head = 0;
-        enum http_result r = find_end(bytes, size, ret, &head);
+        enum http_result r = read_head(bytes, size, read_status_line, ret);
+        const char *problem = r == HTTP_DONE ? judge_response(ret, request) : NULL;
 
-        if (r != HTTP_DONE)
-                return r;
-        memset(ret, 0, sizeof *ret);
-        ret->size = head;
-        line = take_line(&at, bytes + head);
-        problem = read_status_line(&line, ret);
-        if (problem)
-                return bad(ret, problem);
-        r = read_headers(at, bytes + head, ret);
-        if (r != HTTP_DONE)
-                return r;
-        problem = judge_response(ret, request);
-        return problem ? bad(ret, problem) : HTTP_DONE;
+        return problem ? bad(ret, problem) : r;
 }
