@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "bench/floor.h"
-#include "cell/kernel.h"
 
 #define FLOOR_ID          1000 /* user and group inside */
 #define FLOOR_SECUREBITS  0xef /* NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, and all four locks */

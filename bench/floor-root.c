@@ -7,9 +7,9 @@
 #include <fcntl.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "bench/floor.h"
 #include "bench/tree.h"
-#include "cell/kernel.h"
 
 #define FLOOR_SAFE      (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define FLOOR_READ_ONLY (FLOOR_SAFE | MOUNT_ATTR_RDONLY)

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "bench/floor.h"
 #include "bench/measure.h"
-#include "cell/kernel.h"
 
 static const char *const floor_v1_names[FLOOR_V1] = {"memory", "pids", "cpu"};
 

@@ -8,8 +8,12 @@ void buf_free(struct buf *b) {
         *b = (struct buf){.max = b->max};
 }
 
-static bool buf_reserve(struct buf *b, size_t more) {
-        size_t max = b->max ? b->max : 1 << 20, need;
+static inline size_t buf_max(const struct buf *b) {
+        return b->max ? b->max : 1 << 20;
+}
+
+static bool buf_grow(struct buf *b, size_t more) {
+        size_t max = buf_max(b), need;
 
         if (b->failed)
                 return false;
@@ -30,6 +34,10 @@ static bool buf_reserve(struct buf *b, size_t more) {
         return true;
 }
 
+static inline bool buf_reserve(struct buf *b, size_t more) {
+        return (!b->failed && more < b->room - b->size && b->size + more <= buf_max(b)) || buf_grow(b, more);
+}
+
 void buf_add(struct buf *b, const void *data, size_t size) {
         if (!buf_reserve(b, size))
                 return;
@@ -43,12 +51,20 @@ void buf_str(struct buf *b, const char *s) {
         buf_add(b, s, strlen(s));
 }
 
+/* It is written at once if there is room; what was cut off is written again when there is. */
 void buf_printf(struct buf *b, const char *format, ...) {
+        size_t room = b->failed ? 0 : b->room - b->size;
         va_list args;
 
         va_start(args, format);
-        int n = vsnprintf(NULL, 0, format, args);
+        int n = vsnprintf(room > 0 ? b->data + b->size : NULL, room, format, args);
         va_end(args);
+        if (n >= 0 && (size_t)n < room && b->size + (size_t)n <= buf_max(b)) {
+                b->size += (size_t)n;
+                return;
+        }
+        if (room > 0)
+                b->data[b->size] = '\0';
         if (n < 0 || !buf_reserve(b, (size_t)n)) {
                 b->failed = true;
                 return;

@@ -15,6 +15,7 @@ void json_open(struct json *j, const char *key, char bracket);     /* '{' or '['
 void json_close(struct json *j, char bracket);                     /* '}' or ']' */
 void json_str(struct json *j, const char *key, const char *value); /* NULL value writes null */
 void json_u64(struct json *j, const char *key, uint64_t value);
+void json_u64_or_null(struct json *j, const char *key, uint64_t value); /* UINT64_MAX: there is none */
 void json_i64(struct json *j, const char *key, int64_t value);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);

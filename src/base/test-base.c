@@ -123,6 +123,41 @@ static void json_is_well_formed(void) {
         CHECK_STR(b.data, "{\"a\":\"q\\\"\\\\\\u000a\xef\xbf\xbd\",\"l\":[1,-1],\"e\":[],\"b\":true,\"n\":null}");
 }
 
+static void numbers_are_whole(void) {
+        _cleanup_buf_ struct buf b = {0};
+        struct json j = {.out = &b};
+
+        json_open(&j, NULL, '[');
+        json_u64(&j, NULL, 0);
+        json_u64(&j, NULL, UINT64_MAX);
+        json_i64(&j, NULL, INT64_MIN);
+        json_i64(&j, NULL, INT64_MAX);
+        json_close(&j, ']');
+        CHECK_STR(b.data, "[0,18446744073709551615,-9223372036854775808,9223372036854775807]");
+}
+
+/* A cap that is below what was allocated holds, whichever way bytes come; what was there before stays. */
+static void buffers_keep_their_cap(void) {
+        _cleanup_buf_ struct buf b = {.max = 10}, c = {.max = 10}, long_one = {0};
+
+        buf_str(&b, "12345");
+        buf_add(&b, "67890", 5);
+        CHECK(buf_ok(&b) && b.size == 10);
+        buf_add(&b, "!", 1);
+        CHECK(!buf_ok(&b));
+        CHECK_STR(b.data, "1234567890");
+        buf_printf(&c, "%s", "12345");
+        buf_printf(&c, "%d", 67890);
+        CHECK(buf_ok(&c) && c.size == 10);
+        buf_printf(&c, "%c", '!');
+        CHECK(!buf_ok(&c));
+        CHECK_STR(c.data, "1234567890");
+        for (unsigned i = 0; i < 1000; i++)
+                buf_printf(&long_one, "%03u", i);
+        CHECK(buf_ok(&long_one) && long_one.size == 3000 && strlen(long_one.data) == 3000);
+        CHECK(str_starts(long_one.data, "000001002") && str_eq(long_one.data + 2994, "998999"));
+}
+
 static void hash_of(const char *data, size_t size, char text[HASH_TEXT_SIZE]) {
         struct hash s;
         uint8_t h[HASH_SIZE];
@@ -147,14 +182,6 @@ static void hashes_match_b2sum(void) {
         CHECK_STR(text, "2b69702a889248a4d6620475a105dccd5e0d4230aca8a492aaf6510e55d55b02");
 }
 
-static void buffers_keep_their_cap(void) {
-        _cleanup_buf_ struct buf b = {.max = 10};
-
-        buf_str(&b, "0123456789");
-        CHECK(buf_ok(&b) && b.size == 10);
-        buf_str(&b, "x");
-        CHECK(!buf_ok(&b) && b.size == 10);
-}
-
 TEST_MAIN(TEST(numbers_with_units), TEST(bad_numbers), TEST(formats_are_exact_and_parse_back), TEST(paths),
-          TEST(escapes), TEST(json_is_well_formed), TEST(hashes_match_b2sum), TEST(buffers_keep_their_cap))
+          TEST(escapes), TEST(json_is_well_formed), TEST(numbers_are_whole), TEST(hashes_match_b2sum),
+          TEST(buffers_keep_their_cap))

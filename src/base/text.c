@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <limits.h>
 
+#include "base/knockout.h"
+
 struct unit {
         const char *name;
         uint64_t factor;
@@ -133,6 +135,16 @@ size_t text_utf8_length(const unsigned char *s) {
         return 0;
 }
 
+bool text_is_utf8(const char *s) {
+        for (const unsigned char *p = (const unsigned char *)s; *p;) {
+                size_t n = text_utf8_length(p);
+                if (n == 0)
+                        return false;
+                p += n;
+        }
+        return true;
+}
+
 /* Characters that are not seen but change what is seen: they join, hide or turn round the text about them. */
 static bool invisible(const unsigned char *s, size_t length) {
         if (length == 2)
@@ -149,6 +161,10 @@ void text_escape(char *buf, size_t size, const char *s) {
         size_t used = 0;
 
         assert(size > 0);
+        if (knockout_off(KNOCKOUT_LAUNCHER)) {
+                (void)snprintf(buf, size, "%s", s);
+                return;
+        }
         for (const unsigned char *p = (const unsigned char *)s; *p;) {
                 size_t n = text_utf8_length(p);
                 bool control = *p < 0x20 || *p == 0x7f || invisible(p, n);
@@ -191,4 +207,41 @@ int text_check_path(const char *s, struct err *err) {
                 p = end;
         }
         return 0;
+}
+
+unsigned text_distance(const char *a, const char *b) {
+        size_t n = strlen(a), m = strlen(b);
+        unsigned rows[3][65] = {0}; /* the two rows before, and this one */
+
+        if (n > 63 || m > 63)
+                return 64;
+        for (size_t j = 0; j <= m; j++)
+                rows[0][j] = (unsigned)j;
+        for (size_t i = 1; i <= n; i++) {
+                unsigned *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
+
+                now[0] = (unsigned)i;
+                for (size_t j = 1; j <= m; j++) {
+                        unsigned best = before[j - 1] + (a[i - 1] != b[j - 1]);
+
+                        best = MIN(best, before[j] + 1);
+                        best = MIN(best, now[j - 1] + 1);
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                best = MIN(best, earlier[j - 2] + 1);
+                        now[j] = best;
+                }
+        }
+        return rows[n % 3][m];
+}
+
+bool text_is_guessable(const void *secret, size_t size) {
+        const uint8_t *p = secret;
+        bool seen[256] = {0};
+        unsigned different = 0;
+
+        for (size_t n = 0; n < size; n++) {
+                different += !seen[p[n]];
+                seen[p[n]] = true;
+        }
+        return different < 8;
 }

@@ -30,3 +30,10 @@ int text_check_path(const char *s, struct err *err);
 
 /* Length of the UTF-8 sequence at s (NUL-terminated), or 0 if it is not one. Overlong forms and surrogates are not. */
 size_t text_utf8_length(const unsigned char *s);
+bool text_is_utf8(const char *s);
+
+/* Edits to get from a to b, swaps of neighbours counting as one; for "did you mean". Words above 63 bytes: 64. */
+unsigned text_distance(const char *a, const char *b);
+
+/* Whether a secret has so few different bytes that it was typed rather than drawn. */
+bool text_is_guessable(const void *secret, size_t size);

@@ -2,6 +2,7 @@
 #include "cell/cell.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,7 +12,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
+#include "base/knockout.h"
+#include "wire/guest.h"
 
 int cell_send(int socket, const struct report *r, const int *fds, size_t fd_count) {
         union {
@@ -41,8 +44,11 @@ int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_
         } control;
         struct report r = {0};
         struct iovec data = {.iov_base = &r, .iov_len = sizeof r};
-        struct msghdr message = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+        /* not all of the room: its padding would hold one descriptor more than fds does */
+        struct msghdr message = {.msg_iov = &data,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.room,
+                                 .msg_controllen = CMSG_LEN(sizeof(int) * CELL_REPORT_FDS)};
         ssize_t n;
 
         do
@@ -88,7 +94,7 @@ static int begin(struct cell_context *c) {
                         return r;
         }
         /* after the move into the cgroup, so that it is the root of the namespace */
-        if (unshare(CLONE_NEWCGROUP) < 0)
+        if (!knockout_off(KNOCKOUT_CGROUP) && unshare(CLONE_NEWCGROUP) < 0)
                 return -errno;
         /* what the caller ignores is the caller's matter; raw, because libc keeps some numbers for itself */
         static const uint64_t default_action[4];
@@ -129,18 +135,19 @@ static int report_tree(struct cell_context *c, int master) {
 }
 
 /* The terminal: from the sandbox's own devpts, opened as the user, so that it is the owner. */
-static int open_terminal(bool errors_elsewhere, int *ret_master) {
+static int open_terminal(const struct cell_context *c, int *ret_master) {
         int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), unlock = 0;
         if (master < 0)
                 return -errno;
         if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
                 return -errno;
+        (void)ioctl(master, TIOCSWINSZ, &c->size);
         int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
         if (slave < 0)
                 return -errno;
         if (ioctl(slave, TIOCSCTTY, 0) < 0)
                 return -errno;
-        for (int i = 0; i < (errors_elsewhere ? 2 : 3); i++)
+        for (int i = 0; i < (c->stdio[2] >= 0 ? 2 : 3); i++)
                 if (dup2(slave, i) < 0)
                         return -errno;
         *ret_master = master;
@@ -161,6 +168,9 @@ static int place_descriptors(struct cell_context *c) {
         for (int i = 0; i < 3; i++)
                 if (c->stdio[i] >= 0 && dup2(streams[i], i) < 0)
                         return -errno;
+        int listener = c->lives ? fcntl(c->listener, F_DUPFD_CLOEXEC, 16) : -EBADF;
+        if (c->lives && (listener < 0 || dup2(listener, GUEST_LISTEN_FD) < 0))
+                return -errno;
         if (dup2(report, REPORT_FD) < 0)
                 return -errno;
         c->report = REPORT_FD;
@@ -169,12 +179,20 @@ static int place_descriptors(struct cell_context *c) {
 
 /* Dies with its parent. Set after the ids, which clear it; the parent may have died before: then the socket says so. */
 static int tie_to_parent(struct cell_context *c) {
+        if (c->lives || knockout_off(KNOCKOUT_LAUNCHER))
+                return 0;
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return -errno;
         struct pollfd gone = {.fd = c->report};
         if (poll(&gone, 1, 0) < 0)
                 return -errno;
         return gone.revents & (POLLHUP | POLLERR) ? -ESRCH : 0;
+}
+
+static int close_others(const struct cell_context *c) {
+        unsigned first = (c->lives ? GUEST_LISTEN_FD : REPORT_FD) + 1;
+
+        return knockout_off(KNOCKOUT_FDS) ? 0 : kernel_close_range(first, ~0U, 0);
 }
 
 /* The child. It may share its parent's memory: it works on a copy of the context and changes nothing else. */
@@ -196,8 +214,8 @@ _noreturn_ static void walk_plan(struct cell_context *c) {
                          * close */
                         int master = -EBADF;
                         if (c->tty)
-                                r = open_terminal(c->stdio[2] >= 0, &master);
-                        if (r == 0)
+                                r = open_terminal(c, &master);
+                        if (r == 0 && !c->lives) /* who outlives us must not be held by its mounts */
                                 r = report_tree(c, master);
                         if (r == 0)
                                 r = place_descriptors(c);
@@ -218,7 +236,7 @@ _noreturn_ static void walk_plan(struct cell_context *c) {
                         r = confine_step(c, &s);
                         break;
                 case PHASE_EXEC:
-                        r = kernel_close_range(REPORT_FD + 1, ~0U, 0);
+                        r = close_others(c);
                         if (r == 0) {
                                 (void)execve(CELL_GUEST_PATH, c->argv, c->envp);
                                 r = -errno;
@@ -261,10 +279,20 @@ static void find_user(const struct plan *p, uint64_t *uid, uint64_t *gid) {
                 }
 }
 
+/* A parent with thousands of descriptors: only the first of them are copied for us, and closed again at exec. Its table
+ * is shared until here, and it waits meanwhile. */
+static bool shares_fds(const struct cell_context *c) {
+        return CELL_WAITS && !c->apart && c->spare_fds > 0;
+}
+
 static void run_child(void *data) {
         struct cell_context mine = *(const struct cell_context *)data;
         uint64_t uid = 0, gid = 0;
 
+        if (shares_fds(&mine) && kernel_close_range(mine.spare_fds, ~0U, CLOSE_RANGE_UNSHARE) < 0)
+                _exit(125); /* not even a report could be sent without harm to our parent's */
+        if (mine.apart && mine.spare_fds > 0)
+                (void)kernel_close_range(mine.spare_fds, ~0U, 0);
         if (mine.rootless) {
                 find_user(mine.plan, &uid, &gid);
                 int r = map_own_ids(&mine, uid, gid);
@@ -272,6 +300,20 @@ static void run_child(void *data) {
                         fail(&mine, 0, r);
         }
         walk_plan(&mine);
+}
+
+/* In a test build: the namespaces that are the host's. */
+static uint64_t namespaces_off(void) {
+        return (knockout_off(KNOCKOUT_PIDNS) ? CLONE_NEWPID : 0U) | (knockout_off(KNOCKOUT_NETNS) ? CLONE_NEWNET : 0U) |
+               (knockout_off(KNOCKOUT_IPCNS) ? CLONE_NEWIPC : 0U);
+}
+
+static pid_t clone_apart(struct clone_args *args, struct cell_context *c) {
+        args->stack = args->stack_size = 0;
+        pid_t pid = kernel_clone3(args);
+        if (pid == 0)
+                run_child(c);
+        return pid;
 }
 
 int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct err *err) {
@@ -286,13 +328,15 @@ int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct er
         };
 
         c->host = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = c->null = -EBADF;
+        args.flags &= ~namespaces_off();
+        args.flags |= shares_fds(c) ? CLONE_FILES : 0U;
         if (c->rootless)
                 args.flags |= CLONE_NEWUSER;
         if (c->cgroup && c->cgroup->into >= 0) {
                 args.flags |= CLONE_INTO_CGROUP;
-                args.cgroup = (unsigned long long)c->cgroup->into;
+                args.cgroup = (unsigned long long)(c->cgroup->guest >= 0 ? c->cgroup->guest : c->cgroup->into);
         }
-        pid_t pid = kernel_clone3_vfork(&args, run_child, c);
+        pid_t pid = c->apart ? clone_apart(&args, c) : kernel_clone3_vfork(&args, run_child, c);
         if (pid == -ENOSYS) {
                 (void)err_set(err, ERR_UNENFORCED, "this kernel or the filter around us has no clone3");
                 return err_hint(err,
@@ -323,13 +367,16 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
                                 return err_hint(
                                         err, "Linux 5.19 or newer is needed; 'stockade doctor' shows what is missing");
                         }
-                        if (error == -EOPNOTSUPP && (s.op == OP_ROOT_OVERLAY || s.op == OP_OVERLAY)) {
+                        if (error == -EOPNOTSUPP && geteuid() != 0 && (s.op == OP_ROOT_OVERLAY || s.op == OP_OVERLAY)) {
                                 (void)err_set(
                                         err, ERR_UNENFORCED,
                                         "a copy-on-write view of '%s' without root needs a tmpfs with user attributes",
                                         s.text[0]);
                                 return err_hint(err, "Linux 6.6 or newer has it; until then run as root, or use --rw");
                         }
+                        if (error == CELL_NOT_PERMITTED)
+                                return err_set(err, ERR_REFUSED, "'%s' leads to a place that no sandbox may have",
+                                               s.text[0] ? s.text[0] : what);
                         if (error == -EPROTONOSUPPORT && s.op == OP_NETWORK) {
                                 (void)err_set(
                                         err, ERR_UNENFORCED,
@@ -339,17 +386,21 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
                                         "as root: modprobe -a nf_tables nft_chain_nat nft_redir nft_log nfnetlink_log; "
                                         "'stockade doctor' says if that was enough");
                         }
-                        if (error == -EINVAL && s.op == OP_BIND && (s.flags & STEP_OWNED)) {
+                        if (error == -EINVAL && (s.op == OP_BIND || (s.op == OP_OVERLAY && geteuid() == 0)) &&
+                            (s.flags & STEP_OWNED)) {
                                 (void)err_set(err, ERR_UNENFORCED,
                                               "the file system of '%s' cannot show files under other ids", s.text[0]);
-                                return err_hint(
-                                        err, "run without root as the owner of the files, or use --workspace or --ro");
+                                return err_hint(err,
+                                                "use a folder on ext4, xfs or btrfs, or --ro; or run without root as "
+                                                "the owner of the files");
                         }
                         if (error == -EINVAL && (s.op == OP_ROOT_OVERLAY || s.op == OP_OVERLAY)) {
                                 (void)err_set(err, error, "could not make a copy-on-write view of '%s'", s.text[0]);
-                                return err_hint(err, "without root this needs a folder with no other file system "
-                                                     "mounted below it, and "
-                                                     "Linux 6.6 or newer");
+                                return err_hint(err, "%s",
+                                                geteuid() == 0 ? "its file system cannot be below an overlay: use a "
+                                                                 "folder on ext4, xfs or btrfs"
+                                                               : "without root this needs a folder with no other file "
+                                                                 "system mounted below it, and Linux 6.6 or newer");
                         }
 
                         if (plan_op_phase(s.op) == PHASE_OUTSIDE)

@@ -6,9 +6,13 @@
  *
  * As root the child is cloned without a user namespace, builds its tree as owner of the mount namespace, and joins a
  * user namespace that was made beforehand last of all: nobody inside owns the mount, network, pid, ipc or uts
- * namespace. Rootless, the user namespace comes first, and a second one locks the mounts at the end. */
+ * namespace. Rootless, the user namespace comes first, and a second one locks the mounts at the end.
+ *
+ * A cell of a run dies with its launcher. One that `lives` does not: its PID 1 serves whoever connects to a socket that
+ * it was born with, and the warden that started it may come and go. */
 #pragma once
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -31,6 +35,19 @@ struct cell_owner {
         int user_ns;
 };
 
+/* What the warden puts below a plan's own confinement, whatever the plan says. */
+struct cell_base {
+        const void *filter; /* a seccomp program; NULL: the plan's is the same */
+        size_t filter_size;
+        bool landlock; /* a domain of its own: no devices are made, no signal and no abstract socket leaves */
+        /* May this step have what its host path led to? Asked with the descriptor that is used then. Allocates nothing,
+         * changes nothing. */
+        bool (*permits)(const void *data, const struct plan_step *s, int source);
+        const void *data;
+};
+
+#define CELL_NOT_PERMITTED (-ENOTNAM) /* the error of a step that `permits` refused; no system call here has it */
+
 struct cell_context {
         const struct plan *plan;
         const struct cgroup *cgroup; /* NULL: none */
@@ -47,20 +64,27 @@ struct cell_context {
         size_t owner_count;
         const char *skeleton; /* host path of a directory made by tree_skeleton from this plan; NULL: build in memory */
         bool tty;
-        bool overlay; /* the plan has an OP_OVERLAY, of this directory: */
+        struct winsize size; /* of the terminal, before the command sees it; all 0: not known */
+        bool overlay;        /* the plan has an OP_OVERLAY, of this directory: */
         dev_t overlay_dev;
         ino_t overlay_ino;
         int stdio[3];     /* what the command gets; -EBADF: the terminal */
         int authority[3]; /* OP_NETWORK with STEP_TRUST: contents of ca.pem, ca-bundle.pem and ca.jks (wire/gate.h) */
         bool learn;       /* calls that name files are told to whoever reads from the other end of: */
         int watcher;
-        char *const *argv; /* of the guest, which passes it on: NULL-terminated */
+        bool lives;         /* does not die with its parent; PID 1 gets `listener` as GUEST_LISTEN_FD */
+        int listener;       /* only if it lives */
+        unsigned spare_fds; /* descriptors from this number on are none of the cell's; 0: it has a copy of all */
+        bool apart;         /* it has memory of its own from the start, and nobody waits for its exec */
+        int disk;           /* OP_DISK, OP_ROOT_DISK: a mount that is not attached; only if it lives */
+        const struct cell_base *base; /* NULL: none */
+        char *const *argv;            /* of the guest, which passes it on: NULL-terminated */
         char *const *envp;
 
         /* used by the child alone */
         int host; /* O_PATH of the host's root, until OP_PIVOT */
         int root; /* the new root */
-        int proc; /* a writable view of the new /proc that is never attached */
+        int proc; /* a writable view of the new /proc that is never attached inside */
         int ruleset;
         uint64_t landlock_handled;
         unsigned landlock_flags;
@@ -75,12 +99,21 @@ struct cell_context {
 
 #define CELL_REPORT_FDS (CELL_WATCH_MAX + 3)
 
+/* Does cell_start wait for the exec, unless it is told not to? (base/kernel.h: kernel_clone3_vfork) */
+#if defined(__x86_64__) && defined(STOCKADE_MUSL)
+#define CELL_WAITS true
+#else
+#define CELL_WAITS false
+#endif
+
 /* Clones the cell. The parent gets a pidfd and the pid; a failure to clone is an error, a failing step arrives as a
  * report. */
 int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct err *err);
 
-/* Makes a user namespace with these maps and returns a descriptor for it. Text is as in /proc/PID/uid_map. */
+/* Makes a user namespace with these maps and returns a descriptor for it. Text is as in /proc/PID/uid_map. A process
+ * that makes more than a few reaps the helpers in between; it must not wait for children by itself before. */
 int cell_user_namespace(const char *uid_map, const char *gid_map, struct err *err);
+void cell_user_namespace_reap(void);
 
 /* Receives one report. Returns 1, 0 at end of file, -EAGAIN, or -errno. Surplus descriptors are closed. */
 int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_t *ret_fd_count);
@@ -89,8 +122,9 @@ int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_
 int cell_explain(const struct plan *p, const struct report *r, struct err *err);
 
 /* Makes what a plan's root of memory would hold (files, links, mount points) in an empty directory instead, so that
- * later cells can use it read-only: a bind is cheaper than sixty system calls. Returns 0 or -errno. */
-int tree_skeleton(const struct plan *p, int directory);
+ * later cells can use it read-only: a bind is cheaper than sixty system calls. Returns 0 or -errno. base as in struct
+ * cell_context. */
+int tree_skeleton(const struct plan *p, const struct cell_base *base, int directory);
 
 /* --- between the files of the cell --- */
 

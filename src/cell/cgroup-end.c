@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "cell/cgroup-make.h"
+#include "cell/cgroup-nest.h"
 
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
@@ -26,6 +27,7 @@
 enum {
         BATCH = 64,
         WAIT_MS = 3000,
+        SWEEP_LEAVES = 64, /* of one directory, at most: what a run costs does not grow with the others */
         SWEEP_AGE_MS =
                 300, /* a leaf is locked within a tenth of a millisecond; this is for machines that are very busy */
 };
@@ -83,12 +85,15 @@ static int kill_batch(int dir) {
         return count;
 }
 
-static int kill_by_hand(const struct cgroup *c, int dir) {
+static void stop_forks(const struct cgroup *c, int dir) {
         if (c->home[CGROUP_PIDS] >= 0)
                 (void)fd_write_at(c->home[CGROUP_PIDS], "pids.max", "0");
         if (dir == c->into)
                 (void)fd_write_at(dir, "cgroup.freeze", "1");
+}
 
+static int kill_by_hand(const struct cgroup *c, int dir) {
+        stop_forks(c, dir);
         for (uint64_t end = now_ms() + WAIT_MS; now_ms() < end; sleep_us(500)) {
                 int count = kill_batch(dir);
                 if (count <= 0)
@@ -105,6 +110,29 @@ int cgroup_kill(const struct cgroup *c) {
         if (c->home[CGROUP_PIDS] >= 0)
                 return kill_by_hand(c, c->home[CGROUP_PIDS]);
         return c->task_count > 0 ? kill_by_hand(c, c->leaves[0]) : -EOPNOTSUPP;
+}
+
+int cgroup_kill_pass(const struct cgroup *c) {
+        int dir = c->into >= 0                ? c->into
+                  : c->home[CGROUP_PIDS] >= 0 ? c->home[CGROUP_PIDS]
+                  : c->task_count > 0         ? c->leaves[0]
+                                              : -EBADF;
+
+        if (dir < 0)
+                return -EOPNOTSUPP;
+        if (c->into >= 0) {
+                char text[256];
+                int r = fd_write_at(c->into, "cgroup.kill", "1");
+
+                if (r == 0 || r != -ENOENT)
+                        return r < 0 ? r
+                                     : fd_read_at(c->into, "cgroup.events", text, sizeof text) > 0 &&
+                                               strstr(text, "populated 1") != NULL;
+                if (cgroup_leaf_gone(c->into))
+                        return 0;
+        }
+        stop_forks(c, dir);
+        return kill_batch(dir);
 }
 
 /* Removes one leaf by its own descriptor, so that nothing else has to be kept open. */
@@ -187,10 +215,21 @@ static void sweep_leaf(int parent, const char *name, bool v2, bool pids, struct 
         remove_named(TAKE_FD(dir), name, v2, pids, s);
 }
 
-/* One directory that leaves may be in. A cgroup directory's link count tells how many children it has; where there are
- * very many, one sweep in sixteen looks at all of them. */
+/* The next leaf of a run, or NULL. Others may have names that begin like ours. */
+static const char *next_leaf(DIR *parent) {
+        for (struct dirent *entry; (entry = readdir(parent));)
+                if (entry->d_type == DT_DIR && str_starts(entry->d_name, CGROUP_PREFIX) &&
+                    cgroup_is_id(entry->d_name + sizeof CGROUP_PREFIX - 1))
+                        return entry->d_name;
+        return NULL;
+}
+
+/* One directory that leaves may be in. A cgroup directory's link count tells how many children it has. Where there are
+ * very many leaves, a sweep looks at some of them, and the next one at others. */
 static void sweep_parent(const char *path, bool v2, bool pids, struct sweep *s) {
+        struct timespec now = {0};
         struct stat st;
+        size_t count = 0, first = 0;
 
         if (stat(path, &st) < 0 || st.st_nlink <= 2)
                 return;
@@ -202,9 +241,15 @@ static void sweep_parent(const char *path, bool v2, bool pids, struct sweep *s) 
                 if (dir >= 0)
                         remove_named(dir, s->own, v2, pids, s);
         }
-        for (struct dirent *entry; (st.st_nlink <= 64 || getpid() % 16 == 0) && (entry = readdir(parent));)
-                if (entry->d_type == DT_DIR && str_starts(entry->d_name, CGROUP_PREFIX))
-                        sweep_leaf(dirfd(parent), entry->d_name, v2, pids, s);
+        while (next_leaf(parent))
+                count++;
+        if (count > SWEEP_LEAVES && clock_gettime(CLOCK_MONOTONIC, &now) == 0)
+                first = (size_t)now.tv_nsec % (count - SWEEP_LEAVES + 1);
+        rewinddir(parent);
+        const char *name;
+        for (size_t i = 0; i < first + SWEEP_LEAVES && (name = next_leaf(parent)); i++)
+                if (i >= first)
+                        sweep_leaf(dirfd(parent), name, v2, pids, s);
         (void)closedir(parent);
 }
 

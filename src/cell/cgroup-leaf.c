@@ -65,15 +65,15 @@ static int make_v2_leaf(struct cgroup_make *m) {
         return r;
 }
 
-/* Writes +controller for every controller that the leaf needs: one by one, so that each has its own answer. */
-static void pass_down(struct cgroup_make *m, int dir) {
+/* Writes +controller for each of them: one by one, so that each has its own answer. */
+static void pass_down(int dir, unsigned controllers, int why[CGROUP_CONTROLLERS]) {
         for (int k = 0; k < CGROUP_CONTROLLERS; k++) {
                 const char *name = cgroup_place_controller((enum cgroup_controller)k, true);
                 char text[32];
-                if (!name || !(m->on_v2 & 1u << k))
+                if (!name || !(controllers & 1u << k))
                         continue;
                 (void)snprintf(text, sizeof text, "+%s", name);
-                m->why[k] = fd_write_at(dir, "cgroup.subtree_control", text);
+                why[k] = fd_write_at(dir, "cgroup.subtree_control", text);
         }
 }
 
@@ -98,30 +98,36 @@ static int step_aside(int top, int parent) {
         return -EBUSY;
 }
 
-void cgroup_leaf_enable(struct cgroup_make *m) {
-        if (m->enabled || m->top[0] == '\0' || m->c->into < 0)
-                return;
-        m->enabled = true;
+void cgroup_leaf_pass(const char *path, bool own, int parent, unsigned controllers, int why[CGROUP_CONTROLLERS]) {
+        _cleanup_fd_ int top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-        _cleanup_fd_ int top = open(m->top, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        _cleanup_fd_ int parent = openat(m->c->into, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (top < 0 || parent < 0)
+        if (top < 0)
                 return;
         if (is_inhabited(top)) {
-                int r = m->top_is_own ? step_aside(top, parent) : -EBUSY;
+                int r = own ? step_aside(top, parent) : -EBUSY;
                 for (size_t k = 0; k < CGROUP_CONTROLLERS; k++)
-                        m->why[k] = r;
+                        why[k] = r;
                 if (r < 0)
                         return;
         }
 
         int above[CGROUP_CONTROLLERS];
-        pass_down(m, top);
-        memcpy(above, m->why, sizeof above);
-        pass_down(m, parent);
+        pass_down(top, controllers, why);
+        memcpy(above, why, sizeof above);
+        pass_down(parent, controllers, why);
         for (size_t k = 0; k < CGROUP_CONTROLLERS; k++)
                 if (above[k] < 0)
-                        m->why[k] = above[k]; /* the first obstacle is the one to name */
+                        why[k] = above[k]; /* the first obstacle is the one to name */
+}
+
+void cgroup_leaf_enable(struct cgroup_make *m) {
+        if (m->enabled || m->top[0] == '\0' || m->c->into < 0)
+                return;
+        m->enabled = true;
+
+        _cleanup_fd_ int parent = openat(m->c->into, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (parent >= 0)
+                cgroup_leaf_pass(m->top, m->top_is_own, parent, m->on_v2, m->why);
 }
 
 /* A leaf in hierarchy h, in the first directory that lets us. */

@@ -158,7 +158,7 @@ static int apply_memory(struct cgroup_make *m) {
                 return r;
         }
         /* memory.oom.group stays off: v1 has no such thing, and one profile is to mean one thing */
-        if (!v2 && host_has_swap())
+        if (!v2) /* asking whether there is swap takes longer */
                 (void)fd_write_at(m->c->home[CGROUP_MEMORY], "memory.swappiness", "0");
         return r == -ENOENT ? 0 : r;
 }

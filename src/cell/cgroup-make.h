@@ -22,6 +22,9 @@ struct cgroup_make {
         char remedy[200];
 };
 
+/* Sixteen hexadecimal digits: with the prefix, the whole name of a leaf. */
+bool cgroup_is_id(const char *id);
+
 /* cgroup_create at a place that was found before, or that a test made up. */
 int cgroup_create_at(struct cgroup *c, const char *id, const struct cgroup_limits *limits, const char *const *accepted,
                      size_t accepted_count, struct cgroup_place *place, struct err *err);
@@ -32,6 +35,16 @@ int cgroup_leaf_make(struct cgroup_make *m);
 
 /* Passes the controllers of m->on_v2 down to the v2 leaf. Once; later calls do nothing. */
 void cgroup_leaf_enable(struct cgroup_make *m);
+
+/* Passes these controllers down from the cgroup `top`, and from `parent` below it, to what is in there. Why one could
+ * not be is in why[]. own: we stand in `top`, and may step aside. */
+void cgroup_leaf_pass(const char *top, bool own, int parent, unsigned controllers, int why[CGROUP_CONTROLLERS]);
+
+/* Which controllers the limits need: m->needed and m->on_v2. */
+void cgroup_find_needs(struct cgroup_make *m);
+
+/* Writes every limit, or says which does not hold. */
+int cgroup_apply_limits(struct cgroup_make *m, const char *const *accepted, size_t accepted_count, struct err *err);
 
 /* True when the leaf that dir is open on was removed. */
 bool cgroup_leaf_gone(int dir);

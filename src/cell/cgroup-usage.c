@@ -75,6 +75,7 @@ int cgroup_usage(const struct cgroup *c, struct cgroup_usage *ret) {
         int cpu = c->home[CGROUP_CPU], memory = c->home[CGROUP_MEMORY], pids = c->home[CGROUP_PIDS];
         int io = c->home[CGROUP_IO];
         struct cgroup_usage u = {.cpu_us = CGROUP_UNSET,
+                                 .processes_now = read_number(pids, "pids.current"),
                                  .processes_peak = read_number(pids, "pids.peak"),
                                  .fork_refusals = read_key(pids, "pids.events", "max")};
 

@@ -11,14 +11,12 @@
 #include "base/fd.h"
 #include "cell/cgroup-make.h"
 
-static bool id_is_good(const char *id) {
-        size_t size = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-");
-
-        return size > 0 && size <= 64 && id[size] == '\0';
+bool cgroup_is_id(const char *id) {
+        return strspn(id, "0123456789abcdef") == 16 && id[16] == '\0';
 }
 
 /* Which controllers the limits need, and which of them v2 has to give. */
-static void find_needs(struct cgroup_make *m) {
+void cgroup_find_needs(struct cgroup_make *m) {
         for (size_t i = 0; i < CGROUP_LIMITS; i++)
                 if (cgroup_limit_table[i].asked(m->limits) && cgroup_limit_table[i].controller != CGROUP_CPUACCT)
                         m->needed |= 1u << cgroup_limit_table[i].controller;
@@ -39,7 +37,7 @@ static bool is_accepted(const char *key, const char *const *accepted, size_t cou
 
 /* Writes every limit. The first that does not hold and is not accepted gives the sentence; the others are named in it,
  * so that nobody finds them one by one. */
-static int apply_limits(struct cgroup_make *m, const char *const *accepted, size_t accepted_count, struct err *err) {
+int cgroup_apply_limits(struct cgroup_make *m, const char *const *accepted, size_t accepted_count, struct err *err) {
         int refused = 0;
 
         for (size_t i = 0; i < CGROUP_LIMITS; i++) {
@@ -68,11 +66,11 @@ static int create_once(struct cgroup *c, struct cgroup_place *place, const struc
                        const char *const *accepted, size_t accepted_count, struct err *err) {
         struct cgroup_make m = {.c = c, .limits = limits, .place = place};
 
-        find_needs(&m);
+        cgroup_find_needs(&m);
         int r = cgroup_leaf_make(&m);
         if (r < 0)
                 return r == -ENODEV ? r : err_set(err, r, "cannot create cgroup '%s'", c->name);
-        return apply_limits(&m, accepted, accepted_count, err);
+        return cgroup_apply_limits(&m, accepted, accepted_count, err);
 }
 
 int cgroup_create(struct cgroup *c, const char *id, const struct cgroup_limits *limits, const char *const *accepted,
@@ -87,8 +85,8 @@ int cgroup_create_at(struct cgroup *c, const char *id, const struct cgroup_limit
                      size_t accepted_count, struct cgroup_place *place, struct err *err) {
         int r = 0;
 
-        if (!id_is_good(id))
-                return err_set(err, ERR_INPUT, "'%s' is not a sandbox id: 1 to 64 of a-z, 0-9 and '-'", id);
+        if (!cgroup_is_id(id))
+                return err_set(err, ERR_INPUT, "'%s' is not a sandbox id: sixteen of 0-9 and a-f", id);
         for (unsigned attempt = 0; attempt < 4; attempt++) {
                 struct cgroup new = CGROUP_INIT;
                 (void)snprintf(new.name, sizeof new.name, CGROUP_PREFIX "%s", id);
@@ -124,6 +122,7 @@ int cgroup_enter_self(const struct cgroup *c, bool born) {
 
 void cgroup_close(struct cgroup *c) {
         fd_close(&c->into);
+        fd_close(&c->guest);
         for (size_t i = 0; i < CGROUP_CONTROLLERS; i++) {
                 fd_close(&c->leaves[i]);
                 fd_close(&c->tasks[i]);

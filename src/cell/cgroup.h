@@ -59,6 +59,7 @@ int cgroup_limits_add(struct cgroup_limits *limits, int fd, bool writable);
 struct cgroup {
         char name[CGROUP_NAME_SIZE];
         int into;                           /* v2 leaf, for clone3(CLONE_INTO_CGROUP); -EBADF when there is none */
+        int guest;                          /* of a nest: the leaf below `into` that PID 1 is born in instead */
         int leaves[CGROUP_CONTROLLERS];     /* v1 leaves, one per hierarchy */
         int tasks[CGROUP_CONTROLLERS];      /* v1: `tasks` of each leaf, O_WRONLY, for cgroup_enter_self */
         size_t task_count;                  /* of leaves and tasks */
@@ -69,6 +70,7 @@ struct cgroup {
 
 #define CGROUP_INIT                                                                                                    \
         ((struct cgroup){.into = -EBADF,                                                                               \
+                         .guest = -EBADF,                                                                              \
                          .leaves = {-EBADF, -EBADF, -EBADF, -EBADF, -EBADF},                                           \
                          .tasks = {-EBADF, -EBADF, -EBADF, -EBADF, -EBADF},                                            \
                          .home = {-EBADF, -EBADF, -EBADF, -EBADF, -EBADF}})
@@ -92,7 +94,7 @@ int cgroup_kill(const struct cgroup *c);
 struct cgroup_usage {
         uint64_t cpu_us;
         uint64_t memory_now, memory_peak;
-        uint64_t processes_peak;
+        uint64_t processes_now, processes_peak;
         uint64_t read_bytes, write_bytes;
         uint64_t oom_kills;
         uint64_t fork_refusals; /* by the limit on processes */

@@ -5,8 +5,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/kernel.h"
+#include "base/knockout.h"
 #include "cell/cell.h"
-#include "cell/kernel.h"
 
 /* Rights that mean something for a file that is not a directory. */
 #define FILE_RIGHTS                                                                                                    \
@@ -75,19 +76,71 @@ static int step_rlimit(const struct plan_step *s) {
         return syscall(SYS_prlimit64, 0, s->number[0], &want, NULL) < 0 ? -errno : 0;
 }
 
-static int step_seccomp(const struct plan_step *s) {
-        size_t count = s->blob_size / sizeof(struct sock_filter);
+static int load_filter(const void *code, size_t size) {
+        size_t count = size / sizeof(struct sock_filter);
 
-        if (count == 0 || count > BPF_MAXINSNS || s->blob_size % sizeof(struct sock_filter) != 0)
+        if (count == 0 || count > BPF_MAXINSNS || size % sizeof(struct sock_filter) != 0)
                 return -EINVAL;
-        struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)(uintptr_t)s->blob};
+        struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)(uintptr_t)code};
         return (int)kernel_result(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
 }
 
-int confine_step(struct cell_context *c, const struct plan_step *s) {
+/* The warden's own domain, below the plan's: it grants all that Landlock knows but devices, and keeps signals and
+ * abstract sockets inside. Moving files between folders has to be handled to be granted at all. */
+static int base_domain(void) {
+        int abi = kernel_landlock_abi();
+        struct kernel_landlock_ruleset attr = {
+                .handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+                                     LANDLOCK_ACCESS_FS_REFER,
+                .scoped = KERNEL_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | KERNEL_LANDLOCK_SCOPE_SIGNAL,
+        };
+
+        if (abi < 0)
+                return abi;
+        if (abi < 2)
+                return -EOPNOTSUPP;
+        _cleanup_fd_ int ruleset = (int)kernel_result(
+                syscall(SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof attr : sizeof attr.handled_access_fs, 0));
+        if (ruleset < 0)
+                return ruleset;
+        _cleanup_fd_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return -errno;
+        struct landlock_path_beneath_attr rule = {.allowed_access = LANDLOCK_ACCESS_FS_REFER, .parent_fd = root};
+        int r = (int)kernel_result(syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0));
+        return r < 0 ? r : (int)kernel_result(syscall(SYS_landlock_restrict_self, ruleset, 0));
+}
+
+static int step_no_new_privs(const struct cell_context *c) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        return c->base && c->base->landlock && !knockout_off(KNOCKOUT_LANDLOCK) ? base_domain() : 0;
+}
+
+/* In a test build: is the layer of this step off? */
+static bool is_off(const struct plan_step *s) {
         switch ((int)s->op) {
         case OP_NO_NEW_PRIVS:
-                return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+                return knockout_off(KNOCKOUT_NNP);
+        case OP_LANDLOCK:
+        case OP_LANDLOCK_RULE:
+        case OP_LANDLOCK_END:
+                return knockout_off(KNOCKOUT_LANDLOCK);
+        case OP_RLIMIT:
+                return knockout_off(KNOCKOUT_RLIMITS);
+        case OP_SECCOMP:
+                return knockout_off(KNOCKOUT_SECCOMP);
+        default:
+                return false;
+        }
+}
+
+int confine_step(struct cell_context *c, const struct plan_step *s) {
+        if (is_off(s))
+                return 0;
+        switch ((int)s->op) {
+        case OP_NO_NEW_PRIVS:
+                return step_no_new_privs(c);
         case OP_LANDLOCK:
                 return step_landlock(c, s);
         case OP_LANDLOCK_RULE:
@@ -103,7 +156,12 @@ int confine_step(struct cell_context *c, const struct plan_step *s) {
                         if (r < 0)
                                 return r;
                 }
-                return step_seccomp(s);
+                if (c->base && c->base->filter) {
+                        int r = load_filter(c->base->filter, c->base->filter_size);
+                        if (r < 0)
+                                return r;
+                }
+                return load_filter(s->blob, s->blob_size);
         default:
                 return -EINVAL;
         }

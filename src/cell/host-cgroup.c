@@ -13,7 +13,7 @@ static int try_limits(const struct cgroup_limits *limits, struct cgroup *ret, st
         struct cgroup c = CGROUP_INIT;
         char id[64];
 
-        (void)snprintf(id, sizeof id, "doctor-%d", (int)getpid());
+        (void)snprintf(id, sizeof id, "d0c0000%09x", (unsigned)getpid());
         int r = cgroup_create(&c, id, limits, NULL, 0, err);
         if (r < 0)
                 return r;

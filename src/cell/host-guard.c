@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "cell/host-probe.h"
-#include "cell/kernel.h"
 
 /* Forbids reading and sees that it is forbidden. */
 static int try_landlock(void *argument) {

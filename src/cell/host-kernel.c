@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "cell/host-probe.h"
-#include "cell/kernel.h"
 
 static void probe_kernel(struct host_fact *f) {
         struct utsname name;

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "cell/host-probe.h"
-#include "cell/kernel.h"
 
 /* A detached tmpfs with these two sizes; a descriptor or -errno. */
 static int make_tmpfs(const char *size, const char *inodes) {
@@ -95,13 +95,19 @@ static int try_idmap(void *argument) {
                 return -errno;
         pid_t pid = fork();
         if (pid == 0) {
-                (void)!write(ready[1], unshare(CLONE_NEWUSER) < 0 ? "n" : "y", 1);
-                for (;;)
+                bool made = unshare(CLONE_NEWUSER) == 0;
+
+                (void)!write(ready[1], made ? "y" : "n", 1);
+                while (made)
                         (void)pause();
+                _exit(1);
         }
         char answer = 'n';
-        if (pid < 0 || read(ready[0], &answer, 1) != 1 || answer != 'y')
+        if (pid < 0 || read(ready[0], &answer, 1) != 1 || answer != 'y') {
+                if (pid > 0)
+                        (void)waitpid(pid, NULL, 0);
                 return -EPERM;
+        }
         (void)snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
         r = fd_write_at(AT_FDCWD, path, "0 1073741824 65536");
         (void)snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);

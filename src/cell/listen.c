@@ -10,8 +10,8 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "base/kernel.h"
 #include "cell/cell.h"
-#include "cell/kernel.h"
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5) /* a told call is not interrupted by signals */

@@ -10,7 +10,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
 #include "cell/net.h"
 #include "cell/tree.h"
 

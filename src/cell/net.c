@@ -95,6 +95,9 @@ static int open_any(int type, uint16_t port) {
                 r = set(fd, IPPROTO_IP, IP_PKTINFO, 1);
         if (r == 0 && type == SOCK_DGRAM && both)
                 r = set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+        /* connections of an earlier gate may still be ending. Never for datagrams: others could take the port too */
+        if (r == 0 && type == SOCK_STREAM)
+                r = set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
         if (r < 0)
                 return r;
         if ((both ? bind(fd, (struct sockaddr *)&any6, sizeof any6) : bind(fd, (struct sockaddr *)&any4, sizeof any4)) <
@@ -109,7 +112,7 @@ static int open_proxy(void) {
         struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons(WARD_PROXY_PORT)};
         _cleanup_fd_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-        if (fd < 0 || inet_pton(AF_INET, WARD_OWN_V4, &own.sin_addr) != 1 ||
+        if (fd < 0 || inet_pton(AF_INET, WARD_OWN_V4, &own.sin_addr) != 1 || set(fd, SOL_SOCKET, SO_REUSEADDR, 1) < 0 ||
             bind(fd, (struct sockaddr *)&own, sizeof own) < 0 || listen(fd, BACKLOG) < 0)
                 return -errno;
         return TAKE_FD(fd);

@@ -36,7 +36,7 @@ static int create(struct cgroup *c, const struct cgroup_limits *limits) {
         struct err err = {0};
         char id[64];
 
-        (void)snprintf(id, sizeof id, "test-%d-%u", (int)getpid(), serial++);
+        (void)snprintf(id, sizeof id, "%08x%08x", (unsigned)getpid(), serial++);
         int r = cgroup_create(c, id, limits, NULL, 0, &err);
         if (r < 0)
                 (void)printf("# %s (%s)\n", err.text, err.hint);
@@ -289,7 +289,7 @@ static void cpus_below_a_smaller_share(void) {
                 (void)snprintf(below, sizeof below, "%s/%s", p.hierarchies[h].own, outer.name);
                 p.hierarchies[h].own = below;
                 limits.cpus = 2000;
-                CHECK(cgroup_create_at(&inner, "test-inner", &limits, NULL, 0, &p, &err) == 0);
+                CHECK(cgroup_create_at(&inner, "7e57000000000000", &limits, NULL, 0, &p, &err) == 0);
                 CHECK(cgroup_destroy(&inner) == 0);
         }
         CHECK(cgroup_destroy(&outer) == 0);
@@ -319,16 +319,16 @@ static void disks_are_limited(void) {
         CHECK(cgroup_destroy(&c) == 0);
 
         CHECK(cgroup_limits_add(&limits, root, true) == 0 && limits.devices[0].writable);
-        int r = cgroup_create(&c, "test-write", &limits, NULL, 0, &err);
+        int r = cgroup_create(&c, "7e57000000000001", &limits, NULL, 0, &err);
         CHECK(r == (v2 ? 0 : ERR_UNENFORCED));
         CHECK(v2 || (strstr(err.text, "limits.disk_write") && strstr(err.text, "buffered")));
         if (r == 0)
                 CHECK(cgroup_destroy(&c) == 0);
-        CHECK(count_leaves("stockade-test-write") == 0);
+        CHECK(count_leaves("stockade-7e57000000000001") == 0);
 
         limits.devices[0].opaque = true;
         limits.disk_write = CGROUP_UNSET;
-        CHECK(cgroup_create(&c, "test-opaque", &limits, NULL, 0, &err) == ERR_UNENFORCED);
+        CHECK(cgroup_create(&c, "7e57000000000002", &limits, NULL, 0, &err) == ERR_UNENFORCED);
         CHECK(strstr(err.text, "limits.disk_read") != NULL);
 }
 
@@ -398,7 +398,8 @@ static void missing_is_refused(void) {
                 parse(&p, "0::/\n1:name=none:/\n", "");
                 limits.memory = 1 << 20;
                 limits.processes = 5;
-                int r = cgroup_create_at(&c, "test-missing", &limits, round == 2 ? all : some, (size_t)round, &p, &err);
+                int r = cgroup_create_at(&c, "7e57000000000003", &limits, round == 2 ? all : some, (size_t)round, &p,
+                                         &err);
                 CHECK(r == (round == 2 ? 0 : ERR_UNENFORCED));
                 if (round == 0)
                         CHECK(strstr(err.text, "limits.memory") && strstr(err.text, "nor limits.processes"));
@@ -461,6 +462,84 @@ static void sweep_takes_the_dead(void) {
         (void)close(pipes[1]);
 }
 
+/* The cgroups of this name beside our leaves, wherever a sweep looks. Returns how many were made, or removed. */
+static int beside_ours(const char *name, bool make) {
+        _cleanup_cgroup_place_ struct cgroup_place p = {0};
+        char path[PATH_MAX], group[PATH_MAX + 128];
+        int count = 0;
+
+        CHECK(cgroup_place_find(&p, NULL) == 0);
+        for (int k = 0; k <= CGROUP_CONTROLLERS; k++) {
+                int r = k < CGROUP_CONTROLLERS ? cgroup_place_v1(&p, p.v1[k], 0, path)
+                        : p.v2 >= 0            ? cgroup_place_path(&p, p.v2, p.hierarchies[p.v2].own, path)
+                                               : -ENOENT;
+
+                (void)snprintf(group, sizeof group, "%s/%s", path, name);
+                if (r == 0)
+                        count += (make ? mkdir(group, 0755) : rmdir(group)) == 0;
+        }
+        return count;
+}
+
+/* A process of somebody else's in all of these cgroups. */
+static pid_t live_beside_ours(const char *name) {
+        _cleanup_cgroup_place_ struct cgroup_place p = {0};
+        char path[PATH_MAX], group[PATH_MAX + 128];
+
+        CHECK(cgroup_place_find(&p, NULL) == 0);
+        (void)fflush(stdout);
+        pid_t pid = fork();
+        if (pid != 0)
+                return pid;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int h = 0; h < (int)p.count; h++)
+                if (cgroup_place_path(&p, h, p.hierarchies[h].own, path) == 0) {
+                        (void)snprintf(group, sizeof group, "%s/%s", path, name);
+                        _cleanup_fd_ int dir = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
+                        if (dir >= 0 && fd_write_at(dir, "cgroup.procs", "0") < 0)
+                                _exit(1);
+                }
+        for (;;)
+                (void)pause();
+}
+
+/* Names that begin like ours are not ours: neither their cgroups nor who lives there is touched. */
+static void sweep_leaves_others_alone(void) {
+        static const char *const endings[] = {
+                "somebody-elses",   "",
+                "7e5700000000000",  "7e570000000000000",
+                "7E57000000000000", "7e57000000000000.scope",
+                "7e5700000000000g", "-7e57000000000000",
+        };
+        char name[64];
+        int made[ELEMENTSOF(endings)];
+        pid_t pid = -1;
+
+        for (size_t i = 0; i < ELEMENTSOF(endings); i++) {
+                (void)snprintf(name, sizeof name, CGROUP_PREFIX "%s", endings[i]);
+                (void)beside_ours(name, false); /* of a run that was interrupted */
+                made[i] = beside_ours(name, true);
+                CHECK(made[i] > 0 || geteuid() != 0);
+        }
+        (void)snprintf(name, sizeof name, CGROUP_PREFIX "%s", endings[0]);
+        if (made[0] > 0)
+                pid = live_beside_ours(name);
+        pause_ms(400); /* none of them is young any more */
+        CHECK(cgroup_sweep(NULL, NULL) >= 0);
+        if (pid > 0) {
+                CHECK(waitpid(pid, NULL, WNOHANG) == 0); /* it lives */
+                (void)kill(pid, SIGKILL);
+                (void)wait_for(pid);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(endings); i++) {
+                (void)snprintf(name, sizeof name, CGROUP_PREFIX "%s", endings[i]);
+                int left = beside_ours(name, false);
+                if (left != made[i])
+                        (void)printf("# of %d cgroups '%s' %d are left\n", made[i], name, left);
+                CHECK(left == made[i]);
+        }
+}
+
 static int compare(const void *a, const void *b) {
         const double *x = a, *y = b;
 
@@ -506,4 +585,4 @@ static void cost(void) {
 TEST_MAIN(TEST(place_v2), TEST(place_v1), TEST(place_hybrid), TEST(leaves_nothing), TEST(processes_are_limited),
           TEST(memory_is_limited), TEST(cpus_are_limited), TEST(cpus_below_a_smaller_share), TEST(disks_are_limited),
           TEST(bomb_is_killed), TEST(bomb_is_killed_by_hand), TEST(missing_is_refused), TEST(sweep_takes_the_dead),
-          TEST(cost))
+          TEST(sweep_leaves_others_alone), TEST(cost))

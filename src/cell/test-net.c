@@ -664,7 +664,7 @@ static void test_skeleton(void) {
         plan_add(&b, OP_NETWORK, 0, PLACE);
         struct plan plan = {.bytes = (const uint8_t *)b.data, .size = b.size};
         _cleanup_fd_ int directory = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        CHECK(tree_skeleton(&plan, directory) == 0);
+        CHECK(tree_skeleton(&plan, NULL, directory) == 0);
         CHECK(fstatat(directory, &PLACE[1], &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode));
         static const char *const made[] = {"/run/stockade/net", "/run/stockade", "/run", ""};
         for (size_t i = 0; i < ELEMENTSOF(made); i++) {

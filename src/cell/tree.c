@@ -6,14 +6,17 @@
  * before the first step. */
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/securebits.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
+#include "base/knockout.h"
 #include "cell/net.h"
 #include "cell/tree.h"
 
@@ -72,6 +75,9 @@ static int mount_point(const struct cell_context *c, const char *path, bool dire
         int fd = tree_inside(c, path);
         if (fd != -ENOENT)
                 return fd;
+        int r = tree_knockout_cover(c, path);
+        if (r < 0)
+                return r;
 
         const char *name;
         _cleanup_fd_ int parent = make_parents(c, path, &name);
@@ -124,7 +130,7 @@ int tree_tmpfs(const struct cell_context *c, uint64_t size, uint64_t inodes, uin
                 r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
         if (r < 0)
                 return r;
-        return kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes);
+        return kernel_fsmount(fs, tree_knockout_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes));
 }
 
 static int watch(struct cell_context *c, int mount) {
@@ -143,6 +149,11 @@ static int open_host(const struct cell_context *c, const char *path, unsigned fl
                               flags & STEP_EXACT ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS : 0);
 }
 
+/* Is what a host path led to within the ceiling? */
+static bool permitted(const struct cell_context *c, const struct plan_step *s, int source) {
+        return !c->base || !c->base->permits || c->base->permits(c->base->data, s, source);
+}
+
 /* A copy of the mounts at a descriptor, flags set, not attached. */
 static int clone_at(int source, unsigned flags, int owner_ns) {
         _cleanup_fd_ int tree = kernel_open_tree(source, "",
@@ -157,6 +168,7 @@ static int clone_at(int source, unsigned flags, int owner_ns) {
                 attr.attr_set |= MOUNT_ATTR_RDONLY;
         if (flags & STEP_NOEXEC)
                 attr.attr_set |= MOUNT_ATTR_NOEXEC;
+        attr.attr_set = tree_knockout_flags((unsigned)attr.attr_set);
         if (owner_ns >= 0) {
                 attr.attr_set |= MOUNT_ATTR_IDMAP;
                 attr.userns_fd = (unsigned long long)owner_ns;
@@ -188,6 +200,8 @@ static int step_bind(struct cell_context *c, const struct plan_step *s) {
 
         if (source < 0)
                 return source == -ENOENT && (s->flags & STEP_OPTIONAL) ? 0 : source;
+        if (!permitted(c, s, source))
+                return CELL_NOT_PERMITTED;
         if (fstat(source, &st) < 0)
                 return -errno;
         if ((s->flags & STEP_DEVICE) && !S_ISCHR(st.st_mode))
@@ -212,6 +226,8 @@ static int step_program(struct cell_context *c, const struct plan_step *s) {
 
         if (fd < 0)
                 return errno == ENOENT ? 0 : -errno;
+        if (!permitted(c, s, fd))
+                return CELL_NOT_PERMITTED;
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         ssize_t n = readlink(link, path, sizeof path - 1);
         if (n < 0 || fstat(fd, &st) < 0)
@@ -219,7 +235,7 @@ static int step_program(struct cell_context *c, const struct plan_step *s) {
         if ((size_t)n >= sizeof path - 1 || path[0] != '/')
                 return -ENAMETOOLONG;
         path[n] = '\0';
-        tree = clone_host(c, path, 0, -EBADF);
+        tree = clone_at(fd, 0, -EBADF);
         if (tree < 0)
                 return tree;
         _cleanup_fd_ int point = tree_inside(c, path);
@@ -251,9 +267,14 @@ static int step_like_host(struct cell_context *c, const struct plan_step *s) {
         if (errno != EINVAL)
                 return -errno;
         struct stat st;
-        if (fstatat(c->host, relative(s->text[0]), &st, 0) < 0)
+        _cleanup_fd_ int source = open_host(c, s->text[0], s->flags);
+        if (source < 0)
+                return source;
+        if (!permitted(c, s, source))
+                return CELL_NOT_PERMITTED;
+        if (fstat(source, &st) < 0)
                 return -errno;
-        _cleanup_fd_ int tree = clone_host(c, s->text[0], s->flags, -EBADF);
+        _cleanup_fd_ int tree = clone_at(source, s->flags, -EBADF);
         if (tree < 0)
                 return tree;
         return tree_attach(c, tree, s->text[0], S_ISDIR(st.st_mode));
@@ -266,6 +287,39 @@ static int step_tmpfs(struct cell_context *c, const struct plan_step *s) {
                 return mount;
         int r = s->flags & STEP_WATCH ? watch(c, mount) : 0;
         return r < 0 ? r : tree_attach(c, mount, s->text[0], true);
+}
+
+/* The sandbox's disk, which whoever started us mounted. */
+static int prepare_disk(struct cell_context *c, const struct plan_step *s) {
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+
+        if (!c->lives || c->disk < 0)
+                return -ENODEV;
+        if (s->flags & STEP_NOEXEC)
+                attr.attr_set |= MOUNT_ATTR_NOEXEC;
+        attr.attr_set = tree_knockout_flags((unsigned)attr.attr_set);
+        int r = kernel_mount_setattr(c->disk, "", AT_EMPTY_PATH, &attr);
+        return r < 0 || !(s->flags & STEP_WATCH) ? r : watch(c, c->disk);
+}
+
+static int step_disk(struct cell_context *c, const struct plan_step *s) {
+        int r = prepare_disk(c, s);
+
+        return r < 0 ? r : tree_attach(c, c->disk, s->text[0], true);
+}
+
+/* The ids on a disk are the sandbox's. Whoever makes something there (a mount point, a file of ours) has to have one of
+ * them: the sandbox's root, until OP_IDS. What we may do stays as it is. */
+static int root_disk(struct cell_context *c, const struct plan_step *s) {
+        int r = prepare_disk(c, s);
+
+        if (r < 0)
+                return r;
+        if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+                return -errno;
+        (void)syscall(SYS_setfsgid, c->id_base);
+        (void)syscall(SYS_setfsuid, c->id_base);
+        return fcntl(c->disk, F_DUPFD_CLOEXEC, 0);
 }
 
 /* Opens a directory that overlayfs can name: its options are paths. */
@@ -357,7 +411,7 @@ static int make_overlay(struct cell_context *c, int source, int owner_ns, uint64
                 r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
         if (r < 0)
                 return r;
-        top = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes);
+        top = kernel_fsmount(fs, tree_knockout_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | attributes));
         if (top < 0)
                 return top;
         r = watch(c, stage);
@@ -374,6 +428,8 @@ static int step_overlay(struct cell_context *c, const struct plan_step *s) {
 
         if (source < 0)
                 return source;
+        if (!permitted(c, s, source))
+                return CELL_NOT_PERMITTED;
         if (fstat(source, &st) < 0)
                 return -errno;
         if (st.st_dev != c->overlay_dev || st.st_ino != c->overlay_ino)
@@ -397,14 +453,20 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
                 if (r < 0)
                         return r;
         }
-        if (s->op == OP_ROOT_TMPFS && c->skeleton)
+        if (knockout_off(KNOCKOUT_MOUNTS))
+                c->root = clone_host(c, "/", STEP_WRITE | STEP_DEVICE, -EBADF);
+        else if (s->op == OP_ROOT_TMPFS && c->skeleton)
                 c->root = clone_host(c, c->skeleton, STEP_WRITE, -EBADF);
         else if (s->op == OP_ROOT_TMPFS)
                 c->root = tree_tmpfs(c, s->number[0], s->number[1], 0755, false, 0);
+        else if (s->op == OP_ROOT_DISK)
+                c->root = root_disk(c, s);
         else if (s->op == OP_ROOT_BIND)
                 c->root = clone_host(c, s->text[0], 0, -EBADF);
         else {
                 _cleanup_fd_ int source = open_host(c, s->text[0], s->flags);
+                if (source >= 0 && !permitted(c, s, source))
+                        return CELL_NOT_PERMITTED;
                 c->marks = s->flags &
                            STEP_WATCH; /* written to by the sandbox; otherwise by us alone, and only new names */
                 c->root = source < 0 ? source : make_overlay(c, source, -EBADF, s->number[0], s->number[1], 0, true);
@@ -414,24 +476,29 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
         return kernel_move_mount(c->root, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-/* /proc, read-only. A second, writable mount of the same instance is kept for OP_NO_NESTING and never attached. */
-static int step_proc(struct cell_context *c, const struct plan_step *s) {
-        struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY};
-        _cleanup_fd_ int fs = kernel_fsopen("proc"), mount = -EBADF;
+static int make_proc(void) {
+        _cleanup_fd_ int fs = kernel_fsopen("proc");
         if (fs < 0)
                 return fs;
         int r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
         if (r < 0)
                 return r;
-        mount = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        return kernel_fsmount(fs, tree_knockout_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
+}
+
+/* /proc, read-only. A second, writable mount of the same instance is kept for OP_NO_NESTING and never attached. */
+static int step_proc(struct cell_context *c, const struct plan_step *s) {
+        struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY};
+        _cleanup_fd_ int mount = knockout_off(KNOCKOUT_PIDNS) ? clone_host(c, "/proc", STEP_WRITE | STEP_NOEXEC, -EBADF)
+                                                              : make_proc();
         if (mount < 0)
                 return mount;
-        r = tree_attach(c, mount, s->text[0], true);
+        int r = tree_attach(c, mount, s->text[0], true);
         if (r < 0)
                 return r;
         c->proc = kernel_open_tree(mount, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-        if (c->proc < 0)
-                return c->proc;
+        if (c->proc < 0 || knockout_off(KNOCKOUT_PROC))
+                return MIN(c->proc, 0);
         return kernel_mount_setattr(mount, "", AT_EMPTY_PATH, &readonly);
 }
 
@@ -448,12 +515,23 @@ static int step_devpts(struct cell_context *c, const struct plan_step *s) {
                 r = kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
         if (r < 0)
                 return r;
-        _cleanup_fd_ int mount = kernel_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        _cleanup_fd_ int mount = kernel_fsmount(fs, tree_knockout_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC));
         return mount < 0 ? mount : tree_attach(c, mount, s->text[0], true);
 }
 
-/* An empty directory that nothing can be made in, not attached. One file system serves all of a sandbox. */
+/* The prepared root has an empty folder where /proc goes: it serves all sandboxes. A file system for each would cost
+ * the kernel memory in every cgroup of the host. */
+static int empty_of_skeleton(struct cell_context *c) {
+        char path[PATH_MAX];
+        int n = c->skeleton ? snprintf(path, sizeof path, "%s/proc", c->skeleton) : -1;
+
+        return n > 0 && (size_t)n < sizeof path ? clone_host(c, path, STEP_NOEXEC, -EBADF) : -ENOENT;
+}
+
+/* An empty directory that nothing can be made in, not attached. One serves all of a sandbox. */
 static int empty_directory(struct cell_context *c) {
+        if (c->empty < 0)
+                c->empty = empty_of_skeleton(c);
         if (c->empty < 0)
                 c->empty = tree_tmpfs(c, 4096, 1, 0555, false, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
         if (c->empty < 0)
@@ -521,6 +599,8 @@ static int step_copy(struct cell_context *c, const struct plan_step *s) {
                          out = -EBADF, parent = -EBADF;
         if (in < 0)
                 return errno == ENOENT ? 0 : -errno;
+        if (!permitted(c, s, in))
+                return CELL_NOT_PERMITTED;
         struct stat st;
         if (fstat(in, &st) < 0)
                 return -errno;
@@ -556,7 +636,9 @@ static int step_dir(struct cell_context *c, const struct plan_step *s) {
         _cleanup_fd_ int parent = make_parents(c, s->text[0], &name);
         if (parent < 0)
                 return parent;
-        if (mkdirat(parent, name, (mode_t)s->number[0]) < 0 && errno != EEXIST)
+        if (mkdirat(parent, name, (mode_t)s->number[0]) < 0)
+                return errno == EEXIST ? 0 : -errno;
+        if ((s->flags & STEP_OWNED) && fchownat(parent, name, c->tree_uid, c->tree_gid, AT_SYMLINK_NOFOLLOW) < 0)
                 return -errno;
         return 0;
 }
@@ -594,6 +676,7 @@ static int skeleton_step(struct cell_context *c, const struct plan_step *s) {
                 path = s->text[1];
                 break;
         case OP_TMPFS:
+        case OP_DISK:
         case OP_PROC:
         case OP_NETWORK:
         case OP_DEVPTS:
@@ -610,8 +693,8 @@ static int skeleton_step(struct cell_context *c, const struct plan_step *s) {
         return 0;
 }
 
-int tree_skeleton(const struct plan *p, int directory) {
-        struct cell_context c = {.root = directory};
+int tree_skeleton(const struct plan *p, const struct cell_base *base, int directory) {
+        struct cell_context c = {.root = directory, .base = base};
         struct plan_walk walk = {0};
         struct plan_step s;
         int r = 0;
@@ -627,7 +710,7 @@ int tree_skeleton(const struct plan *p, int directory) {
 }
 
 int tree_step(struct cell_context *c, const struct plan_step *s) {
-        if (in_skeleton(c, s))
+        if (in_skeleton(c, s) || tree_knockout_skips(s))
                 return 0;
         switch ((int)s->op) {
         case OP_HOSTNAME:
@@ -635,6 +718,7 @@ int tree_step(struct cell_context *c, const struct plan_step *s) {
         case OP_ROOT_TMPFS:
         case OP_ROOT_BIND:
         case OP_ROOT_OVERLAY:
+        case OP_ROOT_DISK:
                 return step_root(c, s);
         case OP_DIR:
                 return step_dir(c, s);
@@ -654,6 +738,8 @@ int tree_step(struct cell_context *c, const struct plan_step *s) {
                 return step_bind(c, s);
         case OP_TMPFS:
                 return step_tmpfs(c, s);
+        case OP_DISK:
+                return step_disk(c, s);
         case OP_OVERLAY:
                 return step_overlay(c, s);
         case OP_PROC:

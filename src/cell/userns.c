@@ -5,9 +5,10 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
+#include "base/kernel.h"
 #include "cell/cell.h"
-#include "cell/kernel.h"
 
 static int end(void *arg) {
         (void)arg;
@@ -33,17 +34,27 @@ static int write_maps(pid_t pid, const char *uid_map, const char *gid_map, int *
         return 0;
 }
 
+/* The helper of an earlier call may still be on its way out: each has a stack of its own. */
+static char stacks[CELL_OWNER_MAX + 1][2048] __attribute__((aligned(16)));
+static pid_t helpers[ELEMENTSOF(stacks)];
+static size_t used;
+
+void cell_user_namespace_reap(void) {
+        while (used > 0)
+                if (waitpid(helpers[used - 1], NULL, 0) >= 0 || errno != EINTR)
+                        used--;
+}
+
 int cell_user_namespace(const char *uid_map, const char *gid_map, struct err *err) {
-        /* the helper of an earlier call may still be on its way out: each has a stack of its own */
-        static char stacks[CELL_OWNER_MAX + 1][2048] __attribute__((aligned(16)));
-        static size_t used;
         int fd = -EBADF;
 
         if (used >= ELEMENTSOF(stacks))
                 return err_set(err, ERR_LIMIT, "more than %zu user namespaces", ELEMENTSOF(stacks));
-        pid_t pid = clone(end, stacks[used++] + sizeof stacks[0], CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
+        pid_t pid = clone(end, stacks[used] + sizeof stacks[0], CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
         int r = pid < 0 ? -errno : write_maps(pid, uid_map, gid_map, &fd);
-        /* it is reaped when we end, or by whoever waits for all */
+        if (pid > 0)
+                helpers[used++] =
+                        pid; /* reaped by cell_user_namespace_reap, when we end, or by whoever waits for all */
         if (r < 0) {
                 (void)err_set(err, r, "could not make a user namespace");
                 return err_hint(err, "'stockade doctor' shows whether this host permits user namespaces");

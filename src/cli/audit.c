@@ -11,11 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cell/kernel.h"
-#include "cli/run.h"
+#include "base/kernel.h"
+#include "cli/audit.h"
 
-#define RECORD_ACCESS 1423
-#define RECORD_DOMAIN 1424
 #define GROUP_READLOG 1
 
 static int open_socket(unsigned groups) {
@@ -99,32 +97,33 @@ static void take_access(const char *text, struct run_outcome *o) {
         outcome_deny(o, &d);
 }
 
-static void take(const char *text, unsigned type, pid_t pid, struct run_outcome *o) {
-        static char domain[32]; /* of this run; one per process */
+void audit_take(struct audit *a, const char *text, unsigned type, pid_t pid, struct run_outcome *o) {
         char value[32], own[16];
 
-        if (type == RECORD_DOMAIN && domain[0] == '\0') {
+        if (type == AUDIT_RECORD_DOMAIN && a->domain[0] == '\0') {
                 (void)snprintf(own, sizeof own, "%d", pid);
                 if (field(text, "pid", value, sizeof value) && str_eq(value, own))
-                        (void)field(text, "domain", domain, sizeof domain);
+                        (void)field(text, "domain", a->domain, sizeof a->domain);
         }
-        static char waiting[16][512]; /* the domain's own record follows its first denial */
-        static size_t waiting_count;
-        if (type == RECORD_ACCESS) {
+        if (type == AUDIT_RECORD_ACCESS) {
                 if (!field(text, "domain", value, sizeof value))
                         return;
-                if (domain[0] && str_eq(value, domain))
+                if (a->domain[0] && str_eq(value, a->domain))
                         take_access(text, o);
-                else if (!domain[0] && waiting_count < ELEMENTSOF(waiting))
-                        (void)snprintf(waiting[waiting_count++], sizeof waiting[0], "%.511s", text);
+                else if (!a->domain[0]) /* the oldest goes: it is another's, or its domain would be known */
+                        (void)snprintf(a->waiting[a->waiting_count++ % ELEMENTSOF(a->waiting)], sizeof a->waiting[0],
+                                       "%.511s", text);
         }
-        if (domain[0])
-                for (; waiting_count > 0; waiting_count--)
-                        if (field(waiting[waiting_count - 1], "domain", value, sizeof value) && str_eq(value, domain))
-                                take_access(waiting[waiting_count - 1], o);
+        if (!a->domain[0])
+                return;
+        for (size_t i = 0; i < MIN(a->waiting_count, ELEMENTSOF(a->waiting)); i++)
+                if (field(a->waiting[i], "domain", value, sizeof value) && str_eq(value, a->domain))
+                        take_access(a->waiting[i], o);
+        a->waiting_count = 0;
 }
 
 void audit_read(int fd, pid_t pid, struct run_outcome *o) {
+        static struct audit audit; /* of this run; one per process */
         static char buffer[9000];
 
         for (int i = 0; i < 256; i++) {
@@ -135,6 +134,6 @@ void audit_read(int fd, pid_t pid, struct run_outcome *o) {
                         return;
                 memcpy(&header, buffer, sizeof header);
                 buffer[n] = '\0';
-                take(buffer + NLMSG_HDRLEN, header.nlmsg_type, pid, o);
+                audit_take(&audit, buffer + NLMSG_HDRLEN, header.nlmsg_type, pid, o);
         }
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/knockout.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "cli/run.h"
 #include "disk/apply.h"
@@ -103,7 +105,7 @@ static int apply(struct run *r, const struct diff *d, bool interactive, struct e
 static int settle(struct run *r, const struct diff *d, struct err *err) {
         switch (r->options.changes) {
         case CHANGES_DISCARD:
-                return 0;
+                return knockout_off(KNOCKOUT_LAUNCHER) ? apply(r, d, false, err) : 0;
         case CHANGES_KEEP:
                 return keep(r, d, r->options.keep, err);
         case CHANGES_APPLY:

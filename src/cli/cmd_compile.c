@@ -160,14 +160,12 @@ int cmd_compile(int argc, char **argv) {
                 err_print(&err);
                 return 125;
         }
-        buf_str(&file, PLAN_FILE_MAGIC);
-        wire_put_u32(&file, (uint32_t)sources.count);
-        for (size_t i = 0; i < sources.count; i++) {
-                wire_put_str(&file, sources.items[i].path);
-                wire_put_u16(&file, sources.items[i].absent);
-                buf_add(&file, sources.items[i].hash, HASH_SIZE);
-        }
-        wire_put_blob(&file, plan.data, plan.size);
+        plan_file_begin(&file, sources.count);
+        for (size_t i = 0; i < sources.count; i++)
+                plan_file_add(&file, &(struct plan_source){.path = sources.items[i].path,
+                                                           .absent = sources.items[i].absent,
+                                                           .hash = sources.items[i].hash});
+        plan_file_end(&file, plan.data, plan.size);
         if (!buf_ok(&file) || fd_write_full(STDOUT_FILENO, file.data, file.size) < 0) {
                 (void)fprintf(stderr, "stockade: could not write the plan\n");
                 return 125;

@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "cli/cmd.h"
 #include "cli/setup.h"
 
 static void usage(FILE *out) {
         (void)fputs("usage: stockade setup --user USER [--remove] [--dry-run] [--enter PID] [--root DIR]\n"
+                    "       stockade setup --check [--root DIR]\n"
                     "\n"
                     "Gives USER, once and as root, what sandboxes without root need: cgroups of its own, a range of\n"
                     "user ids, and an AppArmor profile where user namespaces are restricted.\n"
@@ -23,6 +25,8 @@ static void usage(FILE *out) {
                     "  --remove      take it all back\n"
                     "  --dry-run     say what would be done, and do nothing\n"
                     "  --enter PID   move this process of USER (a shell) into USER's cgroup, where systemd does not\n"
+                    "  --check       say whether anybody else was given the ids that root's sandboxes have; changes\n"
+                    "                nothing, and ends with 1 if so\n"
                     "  --root DIR    change the files of a system below DIR instead; leaves cgroups alone\n",
                     out);
 }
@@ -85,18 +89,6 @@ bool setup_is_last(const struct setup *s) {
         return last;
 }
 
-/* Makes the directories above path; path is changed and put back. */
-static int make_parents(char *path) {
-        for (char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
-                *s = '\0';
-                int r = mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-                *s = '/';
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
 int setup_file(struct setup *s, const char *path, const char *text, const char *purpose) {
         _cleanup_free_ char *old = NULL;
         char full[1024];
@@ -109,7 +101,7 @@ int setup_file(struct setup *s, const char *path, const char *text, const char *
         if (s->remove)
                 r = unlink(full) < 0 ? -errno : 0;
         else {
-                r = make_parents(full);
+                r = paths_make_parents(full);
                 char *name = strrchr(full, '/');
                 *name++ = '\0';
                 _cleanup_fd_ int dir = r < 0 ? r : open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -167,6 +159,8 @@ static int parse_options(struct setup *s, int argc, char **argv, const char **us
                         s->remove = true;
                 else if (str_eq(argv[i], "--dry-run"))
                         s->dry = true;
+                else if (str_eq(argv[i], "--check"))
+                        s->check = true;
                 else if (i + 1 < argc && value)
                         *value = argv[++i];
                 else if (i + 1 < argc && str_eq(argv[i], "--enter")) {
@@ -182,7 +176,7 @@ static int parse_options(struct setup *s, int argc, char **argv, const char **us
                         return err_hint(err, "stockade setup --help");
                 }
         }
-        if (!*user) {
+        if (!*user && !s->check) {
                 (void)err_set(err, ERR_INPUT, "setup needs to know for whom");
                 return err_hint(err, "stockade setup --user NAME");
         }
@@ -202,9 +196,9 @@ int cmd_setup(int argc, char **argv) {
                         return 0;
                 }
         int r = parse_options(&s, argc, argv, &user, &err);
-        if (r == 0)
+        if (r == 0 && !s.check)
                 r = find_user(&s, user, &err);
-        if (r == 0 && geteuid() != 0 && !s.dry) {
+        if (r == 0 && geteuid() != 0 && !s.dry && !s.check) {
                 r = err_set(&err, ERR_REFUSED, "setup changes this host and has to be run as root");
                 (void)err_hint(&err, "sudo stockade setup --user %s (add --dry-run to see what it would do)", s.name);
         }
@@ -214,6 +208,12 @@ int cmd_setup(int argc, char **argv) {
         }
         if (str_eq(s.root, "/"))
                 s.root = "";
+        if (s.check) {
+                setup_check_ids(&s);
+                if (s.failures > 0)
+                        setup_note("take those ranges away, or sandboxes and they have the same files");
+                return s.failures > 0 ? EXIT_FOUND : 0;
+        }
 
         (void)printf("%s user %s (%u)\n", s.remove ? "taking back from" : "setting up", s.name, s.uid);
         if (s.root[0] == '\0')

@@ -1,4 +1,5 @@
-/* The keeper: a fork of the launcher that outlives it for a moment and removes the sandbox's cgroups.
+/* The keeper: a fork of the launcher that outlives it for a moment and removes the sandbox's cgroups, and the tree that
+ * a killed launcher had half prepared.
  *
  * It waits for the end of its socket, which comes with the launcher's, however that ends. A byte before says that all
  * was well: every process of the sandbox is dead already, and what is left to do takes the caller no time. Without it
@@ -13,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
+#include "base/knockout.h"
 #include "cli/run.h"
 
 static void pause_ms(long ms) {
@@ -27,6 +29,8 @@ static void pause_ms(long ms) {
 static void clean_up(const char *id, bool orderly) {
         bool young = false;
 
+        if (!orderly)
+                run_skeleton_forget(id);
         (void)cgroup_sweep(id, &young);
         for (int i = 0; i < 10 && !orderly; i++) {
                 pause_ms(i < 5 ? 2 : 20);
@@ -52,7 +56,8 @@ _noreturn_ static void keep(const struct run *r, int socket) {
                 (void)tcsetattr(STDIN_FILENO, TCSANOW, &r->terminal);
         (void)close(socket); /* and with it the sandbox's mounts */
         (void)chdir("/");
-        clean_up(r->id, orderly);
+        if (!knockout_off(KNOCKOUT_LAUNCHER))
+                clean_up(r->id, orderly);
         _exit(0);
 }
 

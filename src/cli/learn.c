@@ -4,6 +4,7 @@
  * The file is never written over: it must not exist, and it is made, below a folder that was opened before the command
  * ran, when the command and everything that it started has ended. */
 #include "cli/learn.h"
+#include "base/paths.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -14,8 +15,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/kernel.h"
 #include "base/text.h"
-#include "cell/kernel.h"
 #include "cli/run.h"
 #include "wire/wire.h"
 

@@ -13,7 +13,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
 #include "cli/learn.h"
 #include "cli/run.h"
 

@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
 #include "cli/learn.h"
 #include "cli/run.h"
 

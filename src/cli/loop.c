@@ -9,19 +9,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cell/kernel.h"
+#include "base/kernel.h"
+#include "base/knockout.h"
 #include "cli/relay.h"
+
+enum { PATIENCE_US = 2000000 };
 
 struct loop {
         struct run *run;
         struct flow flows[3]; /* input, output, errors */
         int signals;
         uint64_t start_us, deadline_us, sample_us, sample_step_us;
-        bool abandoned; /* told to end while output was still to be written */
-        bool dead;      /* PID 1 of the sandbox is gone */
-        bool failed;    /* a step of the plan failed */
-        bool tree_seen; /* the tree's descriptors came */
-        bool exit_seen; /* the guest said how the command ended */
+        uint64_t patience_us; /* of a run that we ended: until then the reader may take what is still in our hands */
+        bool abandoned;       /* told to end while output was still to be written */
+        bool dead;            /* PID 1 of the sandbox is gone */
+        bool failed;          /* a step of the plan failed */
+        bool tree_seen;       /* the tree's descriptors came */
+        bool exit_seen;       /* the guest said how the command ended */
         struct report failure;
         bool no_gate; /* what the gate was to do cannot be done */
         struct err gate_error;
@@ -43,6 +47,7 @@ static void kill_all(struct loop *l, enum run_reason reason) {
         struct run *r = l->run;
 
         l->deadline_us = l->sample_us = UINT64_MAX; /* once is enough; what is left is to wait for the end */
+        l->patience_us = now_us() + PATIENCE_US;
         if (r->outcome.reason == REASON_EXITED)
                 r->outcome.reason = reason;
         if (cgroup_kill(&r->cgroup) < 0)
@@ -267,6 +272,9 @@ static void one_turn(struct loop *l) {
                         kill_all(l, REASON_OUTPUT);
                 }
         }
+        if (l->dead && now >= l->patience_us && !finished(l))
+                l->abandoned = r->outcome.output_cut = r->outcome.output_lost =
+                        true; /* a limit that a reader can suspend is none */
         if (p[1].revents && !l->dead) {
                 l->dead = true;
                 if (r->report >= 0)
@@ -299,7 +307,9 @@ static int open_signals(void) {
 int loop_run(struct run *r, struct err *err) {
         static struct loop l; /* its buffers are too large for the stack and cost nothing until they are used */
 
-        l = (struct loop){.run = r, .deadline_us = UINT64_MAX, .sample_step_us = 50000};
+        if (knockout_off(KNOCKOUT_LAUNCHER))
+                r->limits.output = r->limits.cpu_time = UINT64_MAX;
+        l = (struct loop){.run = r, .deadline_us = UINT64_MAX, .sample_step_us = 50000, .patience_us = UINT64_MAX};
         l.signals = open_signals();
         if (l.signals < 0)
                 return err_set(err, l.signals, "could not receive signals");
@@ -311,7 +321,7 @@ int loop_run(struct run *r, struct err *err) {
         }
         l.start_us = now_us();
         l.sample_us = l.start_us + l.sample_step_us;
-        if (r->limits.wall != UINT64_MAX && r->limits.wall < UINT64_MAX / 2000)
+        if (r->limits.wall != UINT64_MAX && r->limits.wall < UINT64_MAX / 2000 && !knockout_off(KNOCKOUT_LAUNCHER))
                 l.deadline_us = l.start_us + r->limits.wall * 1000;
         r->audit = audit_open();
 

@@ -5,26 +5,26 @@
  * sockets and the same rules; while there is none, connections wait, and when there can be none any more the sockets
  * are closed and every connection is refused. */
 #include "cli/network.h"
+#include "base/paths.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cell/spawn.h"
 #include "cli/run.h"
 
-#define WARD          0
-#define GATE_ID_FIRST 1610612736U /* 0x60000000: host ids of gates that root starts, beyond every sandbox's range */
-#define RESTARTS_MAX  3
-#define WAIT_MS       10000 /* for a gate that has to make an authority on a busy host */
-#define FLUSH_MS      2000
-#define READ_MAX      64
-#define APPLY_LOOKS   3 /* at one a second */
+#define WARD         0
+#define RESTARTS_MAX 3
+#define WAIT_MS      10000 /* for a gate that has to make an authority on a busy host */
+#define FLUSH_MS     2000
+#define READ_MAX     64
+#define APPLY_LOOKS  3 /* at one a second */
 
 static uint8_t packet[GATE_PACKET_MAX];
 
@@ -47,56 +47,11 @@ static int say_patiently(struct network *n, const struct gate_message *m, const 
 
 static int spawn(struct run *r, struct err *err) {
         struct network *n = &r->network;
-        char program[PATH_MAX], uid[16], store[PATH_MAX + 16];
-        char *argv[8] = {(char *)(uintptr_t) "stockade-gate"}, *env[2] = {NULL};
-        int ends[2], argc = 1;
-        posix_spawn_file_actions_t files;
-        posix_spawnattr_t how;
-        sigset_t all;
+        uid_t id = r->cell.rootless ? 0 : SPAWN_GATE_FIRST + (r->cell.id_base - CELL_ID_FIRST) / CELL_ID_RANGE;
 
-        int result = paths_helper("stockade-gate", program, sizeof program, err);
+        int result = spawn_gate(id, n->trust, &n->pid, NULL, &n->control, err);
         if (result < 0)
                 return result;
-        if (!r->cell.rootless) {
-                (void)snprintf(uid, sizeof uid, "%u",
-                               GATE_ID_FIRST + (r->cell.id_base - CELL_ID_FIRST) / CELL_ID_RANGE);
-                argv[argc++] = (char *)(uintptr_t) "--uid";
-                argv[argc++] = uid;
-                argv[argc++] = (char *)(uintptr_t) "--gid";
-                argv[argc++] = uid;
-        }
-        if (n->trust)
-                argv[argc++] = (char *)(uintptr_t) "--tls";
-        argv[argc] = NULL;
-        const char *bundle = getenv("SSL_CERT_FILE"); /* whom to believe is the caller's choice */
-        if (bundle && snprintf(store, sizeof store, "SSL_CERT_FILE=%s", bundle) < (int)sizeof store)
-                env[0] = store;
-
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-                return err_set(err, -errno, "could not make a socket pair");
-        (void)fcntl(ends[0], F_SETFL, O_RDWR | O_NONBLOCK);
-        (void)sigfillset(&all);
-        (void)posix_spawnattr_init(&how);
-        /* a group of its own: the terminal's keys are for the command */
-        (void)posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-        (void)posix_spawnattr_setsigmask(&how, &all);
-        (void)posix_spawn_file_actions_init(&files);
-        result = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-        if (result == 0)
-                result = posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
-        if (result == 0)
-                result = posix_spawn_file_actions_adddup2(&files, ends[1], GATE_FD);
-        if (result == 0)
-                result = posix_spawn(&n->pid, program, &files, &how, argv, env);
-        (void)posix_spawn_file_actions_destroy(&files);
-        (void)posix_spawnattr_destroy(&how);
-        (void)close(ends[1]);
-        if (result != 0) {
-                (void)close(ends[0]);
-                n->pid = 0;
-                return err_set(err, -result, "could not start '%s'", program);
-        }
-        n->control = ends[0];
         n->ready = false;
         n->sent = 0;
         return 0;

@@ -119,8 +119,9 @@ static void tell_ended(struct run *r) {
 
         switch (o->reason) {
         case REASON_TIMEOUT:
-                (void)snprintf(text, sizeof text, "it ran longer than %s and was ended",
-                               text_format(value, sizeof value, TEXT_TIME, r->limits.wall));
+                (void)snprintf(text, sizeof text, "it ran longer than %s and was ended%s",
+                               text_format(value, sizeof value, TEXT_TIME, r->limits.wall),
+                               o->output_lost ? "; its reader did not take all of its output" : "");
                 deny_limit(o, "time.run", "clock", 1, text, "--timeout TIME, or time.run in the profile");
                 break;
         case REASON_BUDGET:
@@ -129,8 +130,10 @@ static void tell_ended(struct run *r) {
                 deny_limit(o, "budget.cpu", "cgroup", 1, text, "--cpu-time TIME, or budget.cpu in the profile");
                 break;
         case REASON_OUTPUT:
-                (void)snprintf(text, sizeof text, "it wrote more than %s and was ended; what came before is whole",
-                               text_format(value, sizeof value, TEXT_BYTES, r->limits.output));
+                (void)snprintf(text, sizeof text, "it wrote more than %s and was ended; %s",
+                               text_format(value, sizeof value, TEXT_BYTES, r->limits.output),
+                               o->output_lost ? "its reader did not take all that came before"
+                                              : "what came before is whole");
                 deny_limit(o, "limits.output", "relay", 1, text, "--output SIZE, or limits.output in the profile");
                 break;
         case REASON_EXITED:

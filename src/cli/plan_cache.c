@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "cli/plan_file.h"
 #include "cli/run.h"
 
@@ -105,50 +106,38 @@ static int make_key(const struct arguments *a, const char *compiler, char ret[HA
 }
 
 /* A profile that was found by its name may not be a link; one that was named by its path may. */
-static bool source_unchanged(const char *path, bool by_path, bool absent, const uint8_t *expected) {
+static bool source_unchanged(const struct plan_source *s, const char *profile) {
+        bool by_path = str_eq(s->path, profile);
         struct hash h;
         uint8_t digest[HASH_SIZE];
         char *data;
         size_t size;
 
-        if (str_starts(path, "builtin:"))
+        if (str_starts(s->path, "builtin:"))
                 return true; /* part of the compiler, which is part of the key */
-        if (absent)
-                return access(path, F_OK) < 0;
-        if (fd_read_file(AT_FDCWD, path, SOURCE_MAX, !by_path, &data, &size, NULL) < 0)
+        if (s->absent)
+                return access(s->path, F_OK) < 0;
+        if (fd_read_file(AT_FDCWD, s->path, SOURCE_MAX, !by_path, &data, &size, NULL) < 0)
                 return false;
         hash_init(&h);
         hash_add(&h, data, size);
         hash_done(&h, digest);
         free(data);
-        return memcmp(digest, expected, HASH_SIZE) == 0;
+        return memcmp(digest, s->hash, HASH_SIZE) == 0;
 }
 
 /* Reads a plan file; fresh says whether its sources were just read and need no second look. */
 static int unpack(struct run *r, const void *bytes, size_t size, bool fresh, struct err *err) {
-        struct wire w = {.start = bytes, .size = size};
-        const void *magic = wire_bytes(&w, 8);
-        size_t plan_size;
+        struct plan_source source;
+        struct plan_file f;
 
-        if (!magic || memcmp(magic, PLAN_FILE_MAGIC, 8) != 0)
-                return err_set(err, ERR_CORRUPT, "not a plan file");
-        uint32_t sources = wire_u32(&w);
-        if (sources > PLAN_FILE_SOURCES_MAX)
-                return err_set(err, ERR_CORRUPT, "too many sources");
-        for (uint32_t i = 0; i < sources; i++) {
-                const char *path = wire_str(&w);
-                uint16_t absent = wire_u16(&w);
-                const uint8_t *hash = wire_bytes(&w, HASH_SIZE);
-
-                if (!wire_ok(&w))
-                        return err_set(err, ERR_CORRUPT, "malformed source");
-                if (!fresh && !source_unchanged(path, str_eq(path, r->options.profile), absent, hash))
-                        return err_set(err, -ESTALE, "'%s' has changed", path);
-        }
-        const void *plan = wire_blob(&w, &plan_size);
-        if (!plan || !wire_end(&w))
-                return err_set(err, ERR_CORRUPT, "malformed plan file");
-        return plan_check(plan, plan_size, &r->plan, err);
+        int result = plan_file_open(&f, bytes, size, err);
+        if (result < 0)
+                return result;
+        while (!fresh && plan_file_next(&f, &source))
+                if (!source_unchanged(&source, r->options.profile))
+                        return err_set(err, -ESTALE, "'%s' has changed", source.path);
+        return plan_check(f.plan, f.plan_size, &r->plan, err);
 }
 
 /* Is this path, or a folder on the way to it, in something that the command may write? Links on the way count, so every
@@ -181,16 +170,19 @@ static const char *writable_above(const struct run_options *o, const char *path)
 /* With --live, what a profile says becomes the rules of the command that runs. It must not be the command that says it:
  * neither in a file that was read nor in one that was looked for. */
 int plan_cache_guard(const struct run *r, struct err *err) {
-        struct wire w = {.start = r->plan_bytes, .size = r->plan_size};
+        struct plan_source source;
+        struct plan_file f;
 
-        (void)wire_bytes(&w, 8);
-        for (uint32_t sources = wire_u32(&w); sources > 0 && wire_ok(&w) && r->options.live; sources--) {
-                const char *path = wire_str(&w);
+        if (!r->options.live)
+                return 0;
+        int result = plan_file_open(&f, r->plan_bytes, r->plan_size, err);
+        if (result < 0)
+                return result;
+        while (plan_file_next(&f, &source)) {
+                const char *path = source.path;
                 char full[PATH_MAX], cwd[PATH_MAX];
 
-                (void)wire_u16(&w);
-                (void)wire_bytes(&w, HASH_SIZE);
-                if (!wire_ok(&w) || str_starts(path, "builtin:"))
+                if (str_starts(path, "builtin:"))
                         continue;
                 if (snprintf(full, sizeof full, "%s%s%s",
                              path[0] == '/'            ? ""
@@ -210,18 +202,15 @@ int plan_cache_guard(const struct run *r, struct err *err) {
 
 /* Did anything that the latest plan was made from change since? */
 bool plan_cache_changed(const struct run *r) {
-        struct wire w = {.start = r->live_bytes ? r->live_bytes : r->plan_bytes,
-                         .size = r->live_bytes ? r->live_size : r->plan_size};
+        const void *bytes = r->live_bytes ? r->live_bytes : r->plan_bytes;
+        struct plan_source source;
+        struct plan_file f;
 
-        (void)wire_bytes(&w, 8);
-        for (uint32_t sources = wire_u32(&w); sources > 0 && wire_ok(&w); sources--) {
-                const char *path = wire_str(&w);
-                uint16_t absent = wire_u16(&w);
-                const uint8_t *hash = wire_bytes(&w, HASH_SIZE);
-
-                if (wire_ok(&w) && !source_unchanged(path, str_eq(path, r->options.profile), absent, hash))
+        if (plan_file_open(&f, bytes, r->live_bytes ? r->live_size : r->plan_size, NULL) < 0)
+                return true;
+        while (plan_file_next(&f, &source))
+                if (!source_unchanged(&source, r->options.profile))
                         return true;
-        }
         return false;
 }
 
@@ -319,6 +308,24 @@ static int compile(const char *compiler, const struct arguments *a, char **ret, 
         return 0;
 }
 
+/* An entry has no name before it is whole: a launcher that is killed meanwhile leaves nothing. */
+static int write_entry(int cache, const char *key, const char *data, size_t size) {
+        char path[32];
+        _cleanup_fd_ int fd = openat(cache, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+        if (fd < 0)
+                return fd_replace_file(cache, key, 0600, data, size); /* a file system without such files */
+        int result = fd_write_full(fd, data, size);
+        if (result < 0)
+                return result;
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (linkat(AT_FDCWD, path, cache, key, AT_SYMLINK_FOLLOW) == 0)
+                return 0;
+        if (errno == EEXIST) /* an entry that no longer holds */
+                (void)unlinkat(cache, key, 0);
+        return linkat(AT_FDCWD, path, cache, key, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+}
+
 /* Keeps an entry. A cache that cannot be written costs time, nothing else. A full one is emptied. */
 static void store(int cache, const char *key, const char *data, size_t size) {
         unsigned entries = 0;
@@ -337,7 +344,7 @@ static void store(int cache, const char *key, const char *data, size_t size) {
                 (void)closedir(d);
         } else if (copy >= 0)
                 (void)close(copy);
-        (void)fd_replace_file(cache, key, 0600, data, size);
+        (void)write_entry(cache, key, data, size);
 }
 
 static void read_limits(struct run *r) {

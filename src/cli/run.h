@@ -108,6 +108,7 @@ struct run_outcome {
         struct cgroup_usage usage;
         uint64_t output_bytes;
         bool output_cut;
+        bool output_lost; /* the reader did not take in time what was still in our hands */
         bool place_full[CELL_WATCH_MAX];
         struct run_denial denials[RUN_DENIALS_MAX];
         size_t denial_count;
@@ -167,7 +168,8 @@ bool plan_cache_changed(const struct run *r);               /* since the plan th
 void plan_cache_follow(struct run *r, struct run *latest);  /* takes latest's plan for the next look */
 
 /* skeleton.c: a prepared root directory for this plan, if there can be one; speeds up, changes nothing else. */
-void skeleton_get(struct run *r);
+void run_skeleton_get(struct run *r);
+void run_skeleton_forget(const char *id); /* what the run of this id was making when it was killed */
 
 int start_name(struct run *r, struct err *err); /* gives the run its id */
 
@@ -207,11 +209,3 @@ void audit_read(int fd, pid_t pid, struct run_outcome *o);
 /* changes.c: what to do with the copy-on-write directory. */
 int changes_prepare(struct run *r, struct err *err);
 int changes_settle(struct run *r, struct err *err);
-
-/* paths.c */
-int paths_helper(const char *name, char *ret, size_t size, struct err *err); /* a program of ours beside this one */
-int paths_state_dir(const char *name, bool cache, struct err *err);          /* opens, making it if needed */
-/* The i-th of the folders whose contents decide what later sandboxes may do, "" where there is none; false past the
- * last. */
-bool paths_own(size_t i, char *ret, size_t size);
-int paths_state_name(const char *name, bool cache, char *ret, size_t size);

@@ -9,7 +9,7 @@
 struct setup {
         char name[64];
         unsigned uid, gid;
-        bool remove, dry;
+        bool remove, dry, check;
         const char *root; /* "" for this host; a directory: change the files below it, and leave cgroups alone */
         long enter;       /* a process to move into the delegated v2 cgroup, or 0 */
         unsigned failures;
@@ -42,4 +42,5 @@ bool setup_is_last(const struct setup *s);
 
 void setup_cgroups(struct setup *s);
 void setup_ids(struct setup *s);
+void setup_check_ids(struct setup *s); /* whether others were given ids that are ours: changes nothing */
 void setup_apparmor(struct setup *s);

@@ -15,8 +15,8 @@
 
 enum { RANGE_SIZE = 65536 };
 #define RANGE_FIRST UINT64_C(100000)
-#define OURS_FIRST  UINT64_C(1073741824)
-#define OURS_END    UINT64_C(1610612736)
+#define OURS_FIRST  UINT64_C(1073741824) /* 0x40000000: sandboxes, then gates, then the operator */
+#define OURS_END    UINT64_C(1879048192) /* 0x70000000 */
 
 static const char *const files[] = {"/etc/subuid", "/etc/subgid"};
 
@@ -233,6 +233,49 @@ void setup_ids(struct setup *s) {
         }
         while (locked > 0)
                 drop_lock(paths[--locked]);
+}
+
+/* Every line of a file whose range meets ours. */
+static void check_ranges(struct setup *s, const char *path, const char *text) {
+        size_t size, name;
+        uint64_t first, count;
+
+        for (const char *line = text; *line; line += size) {
+                size = read_line(line, &name, &first, &count);
+                if (count == 0 || first >= OURS_END || first + count <= OURS_FIRST)
+                        continue;
+                setup_step(s, "%s gives %.*s ids %llu to %llu, and sandboxes have %llu to %llu", path,
+                           (int)MIN(name, (size_t)64), line, (unsigned long long)first,
+                           (unsigned long long)(first + count - 1), (unsigned long long)OURS_FIRST,
+                           (unsigned long long)OURS_END - 1);
+                setup_done(s, -EEXIST);
+        }
+}
+
+void setup_check_ids(struct setup *s) {
+        char path[PATH_MAX];
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                _cleanup_free_ char *text = NULL;
+
+                (void)snprintf(path, sizeof path, "%s%s", s->root, files[i]);
+                if (fd_read_file(AT_FDCWD, path, 1 << 22, false, &text, NULL, NULL) == 0)
+                        check_ranges(s, path, text);
+        }
+        if (s->root[0] == '\0') {
+                setpwent();
+                for (const struct passwd *user; (user = getpwent());)
+                        if (user->pw_uid >= OURS_FIRST && user->pw_uid < OURS_END) {
+                                setup_step(s, "the user %.64s has id %u, which is a sandbox's", user->pw_name,
+                                           user->pw_uid);
+                                setup_done(s, -EEXIST);
+                        }
+                endpwent();
+        }
+        setup_step(s, "ids %llu to %llu are nobody else's", (unsigned long long)OURS_FIRST,
+                   (unsigned long long)OURS_END - 1);
+        if (s->failures == 0)
+                (void)setup_wanted(s, true);
 }
 
 void setup_apparmor(struct setup *s) {

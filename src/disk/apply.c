@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/knockout.h"
 #include "disk/copy.h"
 #include "disk/journal.h"
 #include "disk/tree.h"
@@ -132,7 +133,8 @@ static int stage_file(struct apply *a, const struct diff_entry *e, int parent, c
         int r = copy_sparse(in, out, e->size);
         if (r == 0)
                 r = give(out, S_IFREG, owner);
-        if (r == 0 && (fchmod(out, e->mode & 0777) < 0 || futimens(out, times) < 0))
+        mode_t bits = knockout_off(KNOCKOUT_LAUNCHER) ? 07777 : 0777;
+        if (r == 0 && (fchmod(out, e->mode & bits) < 0 || futimens(out, times) < 0))
                 r = -errno;
         return r;
 }

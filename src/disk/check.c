@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/knockout.h"
 #include "disk/apply.h"
 #include "disk/journal.h"
 #include "disk/tree.h"
@@ -73,7 +74,7 @@ static enum apply_verdict judge(const struct diff_entry *e, int lower, bool abov
                 return APPLY_MOUNT;
         if (e->flags & DIFF_SPECIAL)
                 return APPLY_SPECIAL;
-        if (e->flags & DIFF_SETID)
+        if (e->flags & DIFF_SETID && !knockout_off(KNOCKOUT_LAUNCHER))
                 return APPLY_SETID;
         if (e->flags & DIFF_CONFLICT)
                 return APPLY_CONFLICT;

@@ -17,6 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/knockout.h"
 #include "disk/copy.h"
 #include "disk/risk.h"
 #include "disk/tree.h"
@@ -117,7 +118,7 @@ static int push(struct walk *w, const char *path, enum sight sight, const struct
 static const char *risk_of(const struct walk *w, const char *path, const struct stat *new) {
         _cleanup_free_ char *target = NULL;
 
-        if (S_ISDIR(new->st_mode))
+        if (S_ISDIR(new->st_mode) || knockout_off(KNOCKOUT_LAUNCHER))
                 return NULL;
         const char *risk = risk_of_path(path, S_ISLNK(new->st_mode));
         if (!risk && S_ISLNK(new->st_mode) && diff_read_link(w->upper, path, &target) == 0)

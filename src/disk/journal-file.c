@@ -5,6 +5,7 @@
  * left for a person, never guessed at. */
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -43,7 +44,7 @@ static void file_name(const struct journal *j, enum journal_state state, char na
         (void)snprintf(name, 64, "apply-%s%s", j->id, suffixes[state]);
 }
 
-static void pack(const struct journal *j, struct buf *out) {
+void journal_pack(const struct journal *j, struct buf *out) {
         struct header h = {.root_ino = j->root_ino, .count = j->count, .root_length = strlen(j->root)};
         struct hash hash;
         uint8_t sum[HASH_SIZE];
@@ -88,21 +89,35 @@ static int move_to(struct journal *j, int state_dir, enum journal_state state) {
         return dir < 0 || fsync(dir) < 0 ? -errno : 0;
 }
 
-int journal_write(struct journal *j, int state_dir) {
-        _cleanup_buf_ struct buf bytes = {.max = file_max};
+/* Another run that looks for what a crash left may take a new journal for that before we have locked it, and remove it:
+ * then we make it again. */
+static int create_locked(struct journal *j, int state_dir) {
+        struct stat made, there;
         char name[64];
 
-        pack(j, &bytes);
+        file_name(j, JOURNAL_NEW, name);
+        for (int attempt = 0; attempt < 64; attempt++) {
+                j->file = openat(state_dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+                if (j->file < 0 || flock(j->file, LOCK_EX) < 0 || fstat(j->file, &made) < 0)
+                        return -errno;
+                if (fstatat(state_dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == made.st_ino)
+                        return 0;
+                fd_close(&j->file);
+        }
+        return -EBUSY;
+}
+
+int journal_write(struct journal *j, int state_dir) {
+        _cleanup_buf_ struct buf bytes = {.max = file_max};
+
+        journal_pack(j, &bytes);
         if (!buf_ok(&bytes))
                 return -ENOMEM;
-        file_name(j, JOURNAL_NEW, name);
-        j->file = openat(state_dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (j->file < 0)
-                return -errno;
+        int r = create_locked(j, state_dir);
+        if (r < 0)
+                return r;
         j->state = JOURNAL_NEW;
-        if (flock(j->file, LOCK_EX | LOCK_NB) < 0)
-                return -errno;
-        int r = fd_write_full(j->file, bytes.data, bytes.size);
+        r = fd_write_full(j->file, bytes.data, bytes.size);
         if (r == 0 && fsync(j->file) < 0)
                 r = -errno;
         return r < 0 ? r : move_to(j, state_dir, JOURNAL_STAGING);
@@ -161,7 +176,7 @@ static bool sum_is_right(const char *data, size_t size) {
         return memcmp(sum, data + size - HASH_SIZE, HASH_SIZE) == 0;
 }
 
-static int unpack(struct journal *j, const char *data, size_t size) {
+int journal_unpack(struct journal *j, const char *data, size_t size) {
         struct header h;
 
         if (!sum_is_right(data, size))
@@ -247,7 +262,7 @@ int journal_load(int state_dir, const char *name, struct journal *ret, struct er
                 ssize_t n = fd_read_full(j.file, data, (size_t)st.st_size);
                 if (n < 0)
                         return err_set(err, (int)n, "cannot read journal '%s'", name);
-                r = unpack(&j, data, (size_t)n);
+                r = journal_unpack(&j, data, (size_t)n);
                 if (r < 0)
                         return err_set(err, r, "journal '%s' is damaged", name);
         }

@@ -12,6 +12,7 @@
  * a target only while it still is what the journal says it was. */
 #pragma once
 
+#include "base/buf.h"
 #include "disk/diff.h"
 
 enum journal_kind {
@@ -67,6 +68,11 @@ int journal_check(int root, const char *path, const struct diff_old *old, unsign
 
 /* Flushes the whole file system that root is on. */
 int journal_sync(int root);
+
+/* The bytes of a journal file. journal_unpack reads them for j, whose id is set and which has no operations yet;
+ * ERR_CORRUPT when they are not a whole journal of this id. The caller frees j either way. */
+void journal_pack(const struct journal *j, struct buf *out);
+int journal_unpack(struct journal *j, const char *data, size_t size);
 
 /* Takes over one journal file of a dead process; ret->state tells how far that came. -EWOULDBLOCK when somebody alive
  * works on it, -ENOENT when it is gone meanwhile, ERR_CORRUPT when it is not well-formed. */

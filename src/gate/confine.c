@@ -1,11 +1,7 @@
 /* Locking ourselves in, step by step. Each step has a name that its failure is reported with. */
 #include "gate/confine.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
-#include <linux/landlock.h>
-#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -14,15 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PLACE "/usr" /* exists everywhere, and is covered in a mount namespace of our own only */
+#include "base/lockdown.h"
 
-/* struct landlock_ruleset_attr as of ABI 6; older kernels take its beginning. */
-struct ruleset {
-        uint64_t fs, net, scoped;
-};
-#define NET_BIND_TCP  (1ULL << 0)
-#define SCOPE_UNIX    (1ULL << 0)
-#define SCOPE_SIGNALS (1ULL << 1)
+#define PLACE "/usr" /* exists everywhere, and is covered in a mount namespace of our own only */
 
 static int result(long r) {
         return r < 0 ? -errno : 0;
@@ -50,10 +40,7 @@ static int step_root(const struct confine *c) {
 
 static int step_bounding(const struct confine *c) {
         (void)c;
-        for (unsigned long cap = 0; cap < 64; cap++)
-                if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-                        return errno == EINVAL ? 0 : -errno; /* past the last one that there is */
-        return 0;
+        return lockdown_bounding();
 }
 
 static int step_ids(const struct confine *c) {
@@ -65,65 +52,30 @@ static int step_ids(const struct confine *c) {
 }
 
 static int step_capabilities(const struct confine *c) {
-        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0}, now[_LINUX_CAPABILITY_U32S_3];
-
         (void)c;
-        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || syscall(SYS_capset, &header, none) < 0 ||
-            syscall(SYS_capget, &header, now) < 0)
-                return -errno;
-        for (size_t i = 0; i < ELEMENTSOF(now); i++)
-                if (now[i].effective | now[i].permitted | now[i].inheritable)
-                        return -EPERM;
-        return 0;
+        return lockdown_capabilities();
 }
 
 static int step_no_new_privileges(const struct confine *c) {
         (void)c;
-        return result(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+        return lockdown_no_new_privileges();
 }
 
 /* Changing ids clears the parent-death signal and the dumpable flag's meaning, so both come after it. */
 static int step_process(const struct confine *c) {
-        struct rlimit core = {1, 1}, now;
         static const struct rlimit file = {8 << 20, 8 << 20}; /* of an authority's files, and of denials */
 
         (void)c;
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-            getrlimit(RLIMIT_CORE, &now) < 0)
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || setrlimit(RLIMIT_FSIZE, &file) < 0)
                 return -errno;
-        /* a limit of 1 byte also stops handlers behind a pipe; lower is lower */
-        core.rlim_max = core.rlim_cur = MIN(core.rlim_max, now.rlim_max);
-        return result(setrlimit(RLIMIT_FSIZE, &file) < 0 ? -1 : setrlimit(RLIMIT_CORE, &core));
+        return lockdown_private();
 }
 
 static int step_landlock(const struct confine *c) {
-        struct ruleset r = {0};
-        size_t size = sizeof r.fs;
+        static const struct lockdown_place connect_alone = {-EBADF, LOCKDOWN_CONNECT};
 
         (void)c;
-        long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-        if (abi < 0)
-                return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
-        /* every right that this kernel knows is handled, and none is given */
-        r.fs = abi >= 5   ? (1ULL << 16) - 1
-               : abi >= 3 ? (1ULL << 15) - 1
-               : abi == 2 ? (1ULL << 14) - 1
-                          : (1ULL << 13) - 1;
-        if (abi >= 4) {
-                r.net = NET_BIND_TCP;
-                size = 2 * sizeof r.fs;
-        }
-        if (abi >= 6) {
-                r.scoped = SCOPE_UNIX | SCOPE_SIGNALS;
-                size = sizeof r;
-        }
-        int fd = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
-        if (fd < 0)
-                return -errno;
-        int e = result(syscall(SYS_landlock_restrict_self, fd, 0));
-        (void)close(fd);
-        return e;
+        return MIN(lockdown_files(&connect_alone, 1), 0);
 }
 
 static const struct {

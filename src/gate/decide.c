@@ -5,6 +5,8 @@
  * says nothing about who may be meant by it. IPv4 and IPv6 are apart: "::/0" does not cover an IPv4 address. */
 #include "gate/decide.h"
 
+#include "base/knockout.h"
+
 /* How far it gets under one rule, in the order in which it is looked at. */
 enum stage {
         STAGE_OTHER_HOST,
@@ -189,10 +191,16 @@ static struct decision judge(const struct rules *r, const struct wish *w) {
         }
         /* an address that is not public takes more than a rule that covers it: say so at once */
         d.reason = w->special && farthest < STAGE_NOT_PUBLIC ? GATE_PRIVATE : reasons[farthest];
+        if (knockout_off(KNOCKOUT_GATE)) {
+                d.reason = GATE_USED;
+                d.private = d.exact = true;
+        }
         return d;
 }
 
 bool decide_name(const struct rules *r, const char *name) {
+        if (knockout_off(KNOCKOUT_GATE))
+                return true;
         for (size_t i = 0; i < r->count; i++)
                 if (speaks_about(&r->items[i], &(struct wish){.name = name}))
                         return true;
@@ -237,6 +245,8 @@ bool decide_secret(const struct rules *r, const char *name, uint16_t port, const
                    size_t path_size, const char *secret) {
         struct wish w = request(name, NULL, port, method, path, path_size);
 
+        if (knockout_off(KNOCKOUT_GATE))
+                return true;
         if (!name || !secret[0])
                 return false;
         for (size_t i = 0; i < r->count; i++)

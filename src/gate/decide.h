@@ -3,7 +3,7 @@
  * The default of everything is no. */
 #pragma once
 
-#include "gate/address.h"
+#include "base/address.h"
 #include "wire/gate.h"
 
 struct rules {

@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 
+#include "base/knockout.h"
 #include "gate/exchange-head.h"
 #include "gate/exchange-refuse.h"
 #include "gate/frames.h"
@@ -198,6 +199,8 @@ static bool is_setups(const struct exchange_setup *s, const struct http_target *
 static enum exchange_result wrong_host(struct exchange *x, const struct http_target *t) {
         char detail[sizeof x->view.denial.detail], address[ADDRESS_TEXT_MAX];
 
+        if (knockout_off(KNOCKOUT_GATE))
+                return EXCHANGE_MORE;
         address_print(&t->address, address);
         (void)snprintf(detail, sizeof detail, "the request names %.120s, port %u", t->name[0] ? t->name : address,
                        port_of(t, x->setup.tls));

@@ -12,8 +12,8 @@
  * Requests on one connection are answered in order; while an answer is outstanding the next request waits. */
 #pragma once
 
+#include "base/http.h"
 #include "gate/decide.h"
-#include "gate/http.h"
 #include "gate/secret.h"
 
 enum exchange_result {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/knockout.h"
 #include "gate/side.h"
 
 #define RESERVED 128 /* descriptors for wards, the resolver, DNS clients and the moment between accept and refusal */
@@ -224,7 +225,7 @@ void flow_begin(struct ward *w, int fd, enum flow_origin origin) {
         const char *why = NULL;
         struct flow *f = NULL;
 
-        if (w->active >= w->limits.connections)
+        if (w->active >= w->limits.connections && !knockout_off(KNOCKOUT_GATE))
                 why = "limits.connections is reached";
         else if (!(f = take(w)))
                 why = "the gate has no room for more connections";

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/knockout.h"
 #include "gate/accept.h"
 #include "gate/confine.h"
 #include "gate/control.h"
@@ -98,6 +99,7 @@ static int start(int argc, char **argv, struct err *err) {
 int main(int argc, char **argv) {
         struct err err = {0};
 
+        knockout_read();
         if (start(argc, argv, &err) < 0)
                 control_fail(&err);
         struct gate_message ready = {.kind = GATE_READY};

@@ -2,7 +2,7 @@
  * can reach it; a gate that connects from within is neither stopped by that firewall nor by the provider's. */
 #pragma once
 
-#include "gate/address.h"
+#include "base/address.h"
 
 int own_init(struct err *err); /* before confinement */
 /* Would a packet to it stay on this host? True also when that cannot be found out. Sends nothing to anybody. */

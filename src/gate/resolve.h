@@ -4,7 +4,7 @@
  * every address against the rule of the moment. Files are read once, at the start. */
 #pragma once
 
-#include "gate/address.h"
+#include "base/address.h"
 #include "wire/gate.h"
 
 #define RESOLVE_ADDRESSES 8

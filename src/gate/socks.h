@@ -1,7 +1,7 @@
 /* SOCKS5 (RFC 1928), CONNECT only, no authentication. Pure and stateless: called with all bytes so far. */
 #pragma once
 
-#include "gate/address.h"
+#include "base/address.h"
 #include "wire/gate.h"
 
 #define SOCKS_MAX 600

@@ -6,7 +6,7 @@
  * name for the sandbox's life. A full table refuses new names. */
 #pragma once
 
-#include "gate/address.h"
+#include "base/address.h"
 #include "wire/gate.h"
 
 #define SYNTH_MEMORY (WARD_MEMORY - WARD_SUMS) /* bytes; untouched pages cost nothing */

@@ -8,7 +8,7 @@
  * certificates are verified for the name (or the literal address) against the host's store. */
 #pragma once
 
-#include "gate/address.h"
+#include "base/address.h"
 #include "wire/gate.h"
 
 #define TLS_LEAVES   256

@@ -1,4 +1,4 @@
-/* PID 1 of a sandbox that `stockade run` started.
+/* PID 1 of a sandbox. For one that lives, "serve" (serve.c); here, of one that `stockade run` started:
  *
  * Starts one command, passes signals on to it, reaps whatever is orphaned, reports how the command ended, and goes;
  * the kernel then ends everything else in the pid namespace. It runs under the same filter and rules as the command,
@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/macro.h"
+#include "base/knockout.h"
+#include "guest/serve.h"
 #include "wire/report.h"
 
 static void report(uint32_t kind, int error, int status) {
@@ -39,7 +40,14 @@ int main(int argc, char **argv) {
         sigset_t all, none;
         siginfo_t info;
 
-        if (argc < 4 || prctl(PR_SET_DUMPABLE, 0) < 0 || fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0)
+        knockout_read();
+        knockout_skip_environment();
+        if ((!knockout_off(KNOCKOUT_INIT) && prctl(PR_SET_DUMPABLE, 0) < 0) ||
+            fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0)
+                return 125;
+        if (argc >= 2 && str_eq(argv[1], "serve"))
+                return serve_main();
+        if (argc < 4)
                 return 125;
         bool tty = str_eq(argv[2], "tty");
         (void)signal(SIGCHLD, SIG_DFL);

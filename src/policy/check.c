@@ -183,26 +183,32 @@ int policy_check(const struct policy *p, struct err *err) {
         return r;
 }
 
-/* Whether the policy asks here for something that this build cannot give. */
-static bool is_missing(const struct schema_row *row, const struct policy *p) {
+static bool secret_unused(const struct policy *p) {
+        for (size_t i = 0; i < p->secrets.count; i++) {
+                bool used = false;
+
+                for (size_t k = 0; k < p->network.allow_count; k++)
+                        used |= p->network.allow[k].secret && str_eq(p->network.allow[k].secret, p->secrets.items[i]);
+                if (!used)
+                        return true;
+        }
+        return false;
+}
+
+/* Whether the policy asks here for something that this build cannot give; in a sandbox of the daemon, or of a run. */
+static bool is_missing(const struct schema_row *row, const struct policy *p, bool daemon) {
         switch (row->enforce) {
         case ENFORCE_NOW:
                 return false;
+        case ENFORCE_DAEMON:
+                return !daemon && field_given(row, p);
         case ENFORCE_DRIVER:
                 return p->prefer.count > 0 && !policy_strings_has(&p->prefer, "native");
         case ENFORCE_EXEC:
-                return p->tools.exec_set && !policy_strings_has(&p->tools.exec, "/") && has_whole_tree(p);
+                return p->tools.exec_set && !policy_strings_has(&p->tools.exec, "/") &&
+                       (has_whole_tree(p) || (daemon && p->image));
         case ENFORCE_SECRET:
-                for (size_t i = 0; i < p->secrets.count; i++) {
-                        bool used = false;
-
-                        for (size_t k = 0; k < p->network.allow_count; k++)
-                                used |= p->network.allow[k].secret &&
-                                        str_eq(p->network.allow[k].secret, p->secrets.items[i]);
-                        if (!used)
-                                return true;
-                }
-                return false;
+                return secret_unused(p);
         case ENFORCE_LATER:
         default:
                 return field_given(row, p);
@@ -224,13 +230,16 @@ static int check_accepted(const char *const *accepted, size_t count, struct err 
         return 0;
 }
 
-int policy_missing(const struct policy *p, struct policy_strings *ret) {
+/* The keys that are missing in one kind of sandbox and, with `given`, not in the other. */
+static int list_missing(const struct policy *p, bool daemon, bool given, struct policy_strings *ret) {
         _cleanup_(policy_strings_free) struct policy_strings missing = {0};
 
         for (size_t i = 0; i < schema_row_count; i++) {
                 const struct schema_row *row = &schema_rows[i];
 
-                if (row->scope == SCOPE_POLICY && is_missing(row, p) && policy_strings_add(&missing, row->key) < 0)
+                if (row->scope != SCOPE_POLICY || !is_missing(row, p, daemon) || (given && is_missing(row, p, !daemon)))
+                        continue;
+                if (policy_strings_add(&missing, row->key) < 0)
                         return -ENOMEM;
         }
         *ret = missing;
@@ -238,30 +247,65 @@ int policy_missing(const struct policy *p, struct policy_strings *ret) {
         return 0;
 }
 
-int policy_enforceable(const struct policy *p, const char *const *accepted, size_t accepted_count,
+int policy_missing(const struct policy *p, struct policy_strings *ret) {
+        return list_missing(p, true, false, ret);
+}
+
+int policy_only_daemon(const struct policy *p, struct policy_strings *ret) {
+        return list_missing(p, false, true, ret);
+}
+
+static int refuse(const char *key, bool daemon, struct err *err) {
+        const struct schema_row *row = schema_find(key);
+
+        if (row && row->enforce == ENFORCE_DAEMON) {
+                (void)err_set(err, ERR_UNENFORCED, "%s: enforced only in sandboxes of the daemon", key);
+                return err_hint(err,
+                                "start one with 'stockade create', leave it out of the profile, or run without it "
+                                "knowingly: --accept-missing %s",
+                                key);
+        }
+        bool exec = row && row->enforce == ENFORCE_EXEC;
+        (void)err_set(err, ERR_UNENFORCED, "%s: not enforceable yet by this build%s", key,
+                      exec ? daemon ? ", over an image" : ", over the host's whole tree" : "");
+        if (daemon)
+                return err_hint(err, "leave it out of the profile%s",
+                                exec ? ", or name one without it: --profile medium" : "");
+        return err_hint(err, "leave it out of the profile, or run without it knowingly: --accept-missing %s", key);
+}
+
+static int enforceable(const struct policy *p, bool daemon, const char *const *accepted, size_t accepted_count,
                        struct policy_strings *ret_missing, struct err *err) {
         _cleanup_(policy_strings_free) struct policy_strings missing = {0};
 
         int r = check_accepted(accepted, accepted_count, err);
         if (r < 0)
                 return r;
-        if (policy_missing(p, &missing) < 0)
+        if (list_missing(p, daemon, false, &missing) < 0)
                 return err_set(err, -ENOMEM, "cannot check the policy");
         for (size_t i = 0; i < missing.count; i++) {
                 bool pass = false;
 
                 for (size_t k = 0; k < accepted_count; k++)
                         pass |= str_eq(accepted[k], missing.items[i]);
-                if (pass)
-                        continue;
-                r = err_set(err, ERR_UNENFORCED, "%s: not enforceable yet by this build", missing.items[i]);
-                (void)err_hint(err, "leave it out of the profile, or run without it knowingly: --accept-missing %s",
-                               missing.items[i]);
-                return r;
+                if (!pass) {
+                        (void)refuse(missing.items[i], daemon, err);
+                        return ERR_UNENFORCED;
+                }
         }
         if (ret_missing) {
                 *ret_missing = missing;
                 missing = (struct policy_strings){0};
         }
         return 0;
+}
+
+int policy_enforceable(const struct policy *p, const char *const *accepted, size_t accepted_count,
+                       struct policy_strings *ret_missing, struct err *err) {
+        return enforceable(p, false, accepted, accepted_count, ret_missing, err);
+}
+
+int policy_enforceable_by_daemon(const struct policy *p, const char *const *accepted, size_t accepted_count,
+                                 struct policy_strings *ret_missing, struct err *err) {
+        return enforceable(p, true, accepted, accepted_count, ret_missing, err);
 }

@@ -74,6 +74,8 @@ static void add_landlock(const struct policy *p, const struct compile_options *o
         rule(b, "/", LANDLOCK_ACCESS_FS_READ_DIR);
         if (o->root)
                 rule(b, "/", RIGHT_READ | exec_right(p, "/"));
+        if (o->image)
+                rule(b, "/", RIGHT_READ | RIGHT_WRITE | exec_right(p, "/"));
         for (size_t i = 0; i < p->files.read.count; i++)
                 rule(b, p->files.read.items[i], RIGHT_READ | exec_right(p, p->files.read.items[i]));
         rule(b, "/etc", RIGHT_READ);
@@ -107,14 +109,19 @@ int compile_confine(const struct policy *p, const struct compile_options *o, str
                         err,
                         "its loader could start the others: allow /usr as a whole, or --accept-missing tools.exec");
         }
+        /* what is written to a root that is executable as a whole could be started through its loader */
+        if (o->image && !compile_executable(p, "/") && !accepted(o, "tools.exec")) {
+                (void)err_set(err, ERR_UNENFORCED, "tools.exec: a list of programs is not enforceable yet in an image");
+                return err_hint(err, "leave the list out, or the image");
+        }
         int count = filter_compile(&filter, program, ELEMENTSOF(program), err);
         if (count < 0)
                 return count;
 
         plan_add(b, OP_PIVOT, 0);
-        if (o->root || !compile_whole_tree(p))
+        if (o->root || (!o->image && !compile_whole_tree(p)))
                 plan_add(b, OP_READONLY, 0, "/");
-        if (o->root || compile_whole_tree(p)) {
+        if (compile_others_tree(p, o)) {
                 plan_add(b, OP_READONLY, 0, "/dev");
                 plan_add(b, OP_READONLY, 0, "/run");
         }

@@ -122,7 +122,7 @@ void compile_network_environment(const struct policy *p, const struct compile_op
 
 void compile_network_files(const struct policy *p, const struct compile_options *o, struct buf *b) {
         /* over a tree that is not ours: without root its owner may not be one whose files we can replace */
-        unsigned flags = o->root || compile_whole_tree(p) ? STEP_REPLACE | STEP_OPTIONAL : 0U;
+        unsigned flags = compile_others_tree(p, o) ? STEP_REPLACE | STEP_OPTIONAL : 0U;
 
         if (!compile_networked(p, o))
                 plan_add(b, OP_FILE, flags, "/etc/resolv.conf", (const void *)"", (size_t)0);

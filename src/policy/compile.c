@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "policy/compile-internal.h"
+#include "wire/masks.h"
 
 #define ROOT_SIZE    (4ULL << 20)
 #define ROOT_INODES  2048ULL
@@ -40,6 +41,10 @@ const struct policy_place *compile_whole_tree(const struct policy *p) {
         return NULL;
 }
 
+bool compile_others_tree(const struct policy *p, const struct compile_options *o) {
+        return o->root || o->image || compile_whole_tree(p);
+}
+
 /* What programs need of the host's /etc: no secrets, nothing about people. Folders are bound, small files copied. */
 static const char *const etc_binds[] = {
         "/etc/alternatives",    "/etc/chromium.d",      "/etc/fonts",     "/etc/java-11-openjdk",
@@ -58,10 +63,7 @@ static const char *const host_links[] = {"/bin", "/sbin", "/lib", "/lib32", "/li
 /* random is a link: since Linux 5.6 it is the same device in all but name */
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/tty"};
 
-/* Files of /proc that are readable by anyone and say more about the host than a sandbox should know; the rest is
- * read-only, and what only root may read is refused to an id that is not the host's root. */
-static const char *const masks[] = {"/proc/acpi",     "/proc/asound", "/proc/cmdline", "/proc/interrupts",
-                                    "/proc/kallsyms", "/proc/keys",   "/proc/modules", "/proc/scsi"};
+static const char *const masks[] = {PLAN_MASKS};
 
 static const char *const library_dirs[] = {"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"};
 
@@ -123,6 +125,25 @@ static void add_read_paths(const struct policy *p, struct buf *b) {
         }
 }
 
+static uint64_t place_size(const struct policy_place *place) {
+        return place->path && place->size != POLICY_UNSET ? place->size : PLACE_SIZE;
+}
+
+static uint64_t place_inodes(const struct policy_place *place) {
+        return place->path && place->inodes != POLICY_UNSET ? place->inodes : PLACE_INODES;
+}
+
+bool compile_disk(const struct policy *p, const struct compile_options *o, uint64_t *ret_size, uint64_t *ret_inodes) {
+        const struct policy_place *whole = compile_whole_tree(p), *w = &p->files.workspace;
+        const struct policy_place *place = o->image && whole ? whole : w;
+
+        if (!o->image && (!o->disk || !w->path))
+                return false;
+        *ret_size = place_size(place);
+        *ret_inodes = place_inodes(place);
+        return true;
+}
+
 /* Everything that is mounted for its own sake, by the path inside: places of the policy, shares, the workspace. */
 struct mount {
         const char *path;
@@ -134,10 +155,14 @@ static void add_mount(const struct policy *p, const struct compile_options *o, c
         unsigned noexec = compile_executable(p, m->path) ? 0 : STEP_NOEXEC;
         bool open_to_all = str_eq(m->path, "/tmp") || str_eq(m->path, "/var/tmp");
         const struct policy_place *size = m->place ? m->place : &p->files.workspace;
-        uint64_t bytes = size->path && size->size != POLICY_UNSET ? size->size : PLACE_SIZE;
-        uint64_t inodes = size->path && size->inodes != POLICY_UNSET ? size->inodes : PLACE_INODES;
+        uint64_t bytes = place_size(size), inodes = place_inodes(size);
+        bool workspace = m->place == &p->files.workspace;
 
-        if (m->place)
+        if (workspace && o->image) /* a folder of the root, which is the disk */
+                plan_add(b, OP_DIR, STEP_OWNED, m->path, (uint64_t)0755);
+        else if (workspace && o->disk)
+                plan_add(b, OP_DISK, STEP_WATCH | noexec, m->path, bytes, inodes);
+        else if (m->place)
                 plan_add(b, OP_TMPFS, STEP_WATCH | noexec, m->path, bytes, inodes,
                          (uint64_t)(open_to_all ? 01777 : 0755));
         else if (m->share)
@@ -221,11 +246,15 @@ static int add_tree(const struct policy *p, const struct compile_options *o, str
         const struct policy_place *whole = compile_whole_tree(p);
 
         plan_add(b, OP_HOSTNAME, 0, "stockade");
-        if (o->root)
+        if (o->image) {
+                uint64_t size = 0, inodes = 0;
+
+                (void)compile_disk(p, o, &size, &inodes);
+                plan_add(b, OP_ROOT_DISK, STEP_WATCH, size, inodes);
+        } else if (o->root)
                 plan_add(b, OP_ROOT_OVERLAY, STEP_EXACT, o->root, ROOT_SIZE, ROOT_INODES);
         else if (whole)
-                plan_add(b, OP_ROOT_OVERLAY, STEP_WATCH, "/", whole->size != POLICY_UNSET ? whole->size : PLACE_SIZE,
-                         whole->inodes != POLICY_UNSET ? whole->inodes : PLACE_INODES);
+                plan_add(b, OP_ROOT_OVERLAY, STEP_WATCH, "/", place_size(whole), place_inodes(whole));
         else {
                 plan_add(b, OP_ROOT_TMPFS, 0, ROOT_SIZE, ROOT_INODES);
                 add_etc(p, o, b);
@@ -235,7 +264,7 @@ static int add_tree(const struct policy *p, const struct compile_options *o, str
                                  p->tools.exec_set && !compile_executable(p, host_links[i]) ? STEP_NOEXEC : 0U,
                                  host_links[i]);
         }
-        if (o->root || whole) { /* a tree that is not ours gets its own /dev and /run on top */
+        if (compile_others_tree(p, o)) { /* it gets its own /dev and /run on top */
                 plan_add(b, OP_TMPFS, STEP_NOEXEC, "/dev", ROOT_SIZE, (uint64_t)64 + p->devices.count, (uint64_t)0755);
                 plan_add(b, OP_TMPFS, 0, "/run", ROOT_SIZE, (uint64_t)64, (uint64_t)0755);
                 if (compile_networked(p, o))
@@ -288,7 +317,7 @@ static void add_environment(const struct policy *p, const struct compile_options
 }
 
 static bool visible(const struct policy *p, const struct compile_options *o, const char *path) {
-        if (o->root || compile_whole_tree(p))
+        if (compile_others_tree(p, o))
                 return true;
         for (size_t i = 0; i < p->files.read.count; i++)
                 if (compile_below(path, p->files.read.items[i]))
@@ -300,7 +329,7 @@ static bool visible(const struct policy *p, const struct compile_options *o, con
 }
 
 static int add_outside(const struct policy *p, const struct compile_options *o, struct buf *b, struct err *err) {
-        uint64_t wall = p->time.run < p->time.lifetime ? p->time.run : p->time.lifetime;
+        uint64_t wall = o->lives || p->time.run < p->time.lifetime ? p->time.run : p->time.lifetime;
 
         plan_add(b, OP_PROFILE, 0, p->name ? p->name : "unnamed");
         add_limit(b, "limits.cpus", p->limits.cpus);
@@ -310,6 +339,10 @@ static int add_outside(const struct policy *p, const struct compile_options *o, 
         add_limit(b, "limits.disk_write", p->limits.disk_write);
         add_limit(b, "limits.output", p->limits.output);
         add_limit(b, "time.run", wall);
+        if (o->lives) {
+                add_limit(b, "time.idle", p->time.idle);
+                add_limit(b, "time.lifetime", p->time.lifetime);
+        }
         add_limit(b, "budget.cpu", p->budget.cpu);
         if (compile_networked(p, o)) {
                 add_limit(b, "limits.connections", p->limits.connections);
@@ -325,11 +358,25 @@ static int add_outside(const struct policy *p, const struct compile_options *o, 
         return compile_reach(p, o, b, err);
 }
 
+static int check_options(const struct compile_options *o, struct err *err) {
+        if (o->rootless && (o->disk || o->image)) {
+                (void)err_set(err, ERR_UNENFORCED, "%s cannot be had without root",
+                              o->image ? "image: a tree from an image" : "a disk with a quota of its own");
+                return err_hint(err, "run the daemon as root, or keep the sandbox's files in memory");
+        }
+        if (o->image && o->root)
+                return err_set(err, ERR_INPUT, "the root cannot be both an image and a directory of the host");
+        return 0;
+}
+
 int compile_plan(const struct policy *p, const uint8_t policy_hash[HASH_SIZE], const struct compile_options *o,
                  struct buf *ret, struct err *err) {
+        int r = check_options(o, err);
+        if (r < 0)
+                return r;
         ret->max = PLAN_MAX_SIZE;
         plan_begin(ret, policy_hash);
-        int r = add_outside(p, o, ret, err);
+        r = add_outside(p, o, ret, err);
         if (r == 0)
                 r = add_tree(p, o, ret, err);
         if (r == 0)

@@ -23,12 +23,20 @@ struct compile_options {
         size_t share_count;
         const char *const *accepted; /* keys that may stay unenforced */
         size_t accepted_count;
-        bool gate; /* lead the network through the gate even if nothing can be reached: for learning */
+        bool gate;  /* lead the network through the gate even if nothing can be reached: for learning */
+        bool lives; /* a sandbox that the daemon keeps: time.run is of each run, and time.idle and time.lifetime count
+                     */
+        bool disk;  /* the workspace is on the sandbox's disk instead of in memory */
+        bool image; /* the root is the sandbox's disk over its image, and the workspace is a folder of it */
 };
 
 /* The user inside. */
 #define COMPILE_UID 1000
 #define COMPILE_GID 1000
+
+/* The disk that the plan of these options asks for. False: it asks for none (nothing of this policy outlives a stop).
+ */
+bool compile_disk(const struct policy *p, const struct compile_options *o, uint64_t *ret_size, uint64_t *ret_inodes);
 
 int compile_plan(const struct policy *p, const uint8_t policy_hash[HASH_SIZE], const struct compile_options *o,
                  struct buf *ret, struct err *err);

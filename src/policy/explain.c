@@ -54,7 +54,9 @@ static void explain_place(struct buf *out, const struct policy *p, const struct 
         bool workspace = p->files.workspace.path && str_eq(p->files.workspace.path, place->path);
         char text[48];
 
-        if (str_eq(place->path, "/"))
+        if (str_eq(place->path, "/") && p->image)
+                buf_str(out, "  It may change the image's files for itself: the changes are on its own disk.\n");
+        else if (str_eq(place->path, "/"))
                 buf_str(out, "  It sees the host's files and may change them for itself: the changes are kept apart, "
                              "and the "
                              "host's files stay as they are.\n");
@@ -74,7 +76,12 @@ static void explain_files(struct buf *out, const struct policy *p) {
         size_t count = policy_places(p, places);
 
         buf_str(out, "Files\n");
-        if (p->files.read.count == 1 && str_eq(p->files.read.items[0], "/"))
+        if (p->image)
+                buf_printf(out,
+                           "  Its system comes from the image %s, which it may change for itself; it sees none of the "
+                           "host's files.\n",
+                           p->image);
+        else if (p->files.read.count == 1 && str_eq(p->files.read.items[0], "/"))
                 buf_str(out, "  It may read the host's files, as far as their permissions let it.\n");
         else if (p->files.read.count > 0) {
                 buf_str(out, "  It may read the host's ");
@@ -99,8 +106,6 @@ static void explain_files(struct buf *out, const struct policy *p) {
                 say_strings(out, &p->devices);
                 buf_str(out, ".\n");
         }
-        if (p->image)
-                buf_printf(out, "  Its system comes from the image %s.\n", p->image);
 }
 
 static void explain_programs(struct buf *out, const struct policy *p) {
@@ -246,11 +251,18 @@ static void explain_rest(struct buf *out, const struct policy *p) {
 }
 
 static int explain_missing(struct buf *out, const struct policy *p) {
-        _cleanup_(policy_strings_free) struct policy_strings missing = {0};
+        _cleanup_(policy_strings_free) struct policy_strings missing = {0}, kept = {0};
 
         int r = policy_missing(p, &missing);
+        if (r == 0)
+                r = policy_only_daemon(p, &kept);
         if (r < 0)
                 return r;
+        if (kept.count > 0) {
+                buf_str(out, "\nOnly in sandboxes that the daemon keeps\n  ");
+                say_strings(out, &kept);
+                buf_str(out, ". 'stockade run' refuses a profile that asks for this.\n");
+        }
         buf_str(out, "\nNot enforceable yet by this build\n");
         if (missing.count == 0)
                 buf_str(out, "  Nothing: all of the above is enforced, or the sandbox does not start.\n");

@@ -85,13 +85,18 @@ int policy_allow(struct policy *p, const char *text, struct err *err);
 /* Rules that concern more than one key. */
 int policy_check(const struct policy *p, struct err *err);
 
-/* ERR_UNENFORCED, with the key, if the policy asks for what this build does not enforce. Keys in `accepted` pass and
- * are listed in *ret_missing (the caller frees it) if they were asked for. */
+/* ERR_UNENFORCED, with the key, if the policy asks for what `stockade run` does not enforce. Keys in `accepted` pass
+ * and are listed in *ret_missing (the caller frees it) if they were asked for. */
 int policy_enforceable(const struct policy *p, const char *const *accepted, size_t accepted_count,
                        struct policy_strings *ret_missing, struct err *err);
 
-/* Every key that policy_enforceable would refuse. The caller frees *ret. 0 or -ENOMEM. */
+/* The same for sandboxes that the daemon keeps, which have more: disks and images, idle time, snapshots. */
+int policy_enforceable_by_daemon(const struct policy *p, const char *const *accepted, size_t accepted_count,
+                                 struct policy_strings *ret_missing, struct err *err);
+
+/* Every key that nobody enforces, and every key that the daemon alone does. The caller frees *ret. 0 or -ENOMEM. */
 int policy_missing(const struct policy *p, struct policy_strings *ret);
+int policy_only_daemon(const struct policy *p, struct policy_strings *ret);
 
 /* The same for equal policies, whatever the order of keys and the comments in their profiles. */
 void policy_hash(const struct policy *p, uint8_t ret[HASH_SIZE]);

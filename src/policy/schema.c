@@ -29,7 +29,8 @@ static_assert(sizeof(enum policy_isolation) == sizeof(unsigned) && sizeof(enum p
 #define CHOICES(names)       .kind = KIND_STRINGS, .choices = (names), .merge = MERGE_REPLACE
 #define ENTRIES(scope, field)                                                                                          \
         .kind = KIND_ENTRIES, .element = (scope), .merge = MERGE_REPLACE, .count = offsetof(struct policy, field)
-#define LATER .enforce = ENFORCE_LATER
+#define LATER  .enforce = ENFORCE_LATER
+#define DAEMON .enforce = ENFORCE_DAEMON
 
 const struct schema_row schema_rows[] = {
         {"profile", .scope = SCOPE_FILE, .kind = KIND_NUMBER, .unit = TEXT_COUNT, .min = 1, .max = 1,
@@ -121,7 +122,7 @@ const struct schema_row schema_rows[] = {
 
         {"time.run", AT(time.run), NUMBER(TEXT_TIME, 1, 3650 * DAY), .narrow = NARROW_LIMIT,
          .doc = "How long one command may take."},
-        {"time.idle", AT(time.idle), NUMBER(TEXT_TIME, 1000, 3650 * DAY), .narrow = NARROW_LIMIT, LATER,
+        {"time.idle", AT(time.idle), NUMBER(TEXT_TIME, 1000, 3650 * DAY), .narrow = NARROW_LIMIT, DAEMON,
          .doc = "How long a sandbox may have nothing to do before it is stopped."},
         {"time.lifetime", AT(time.lifetime), NUMBER(TEXT_TIME, 1000, 3650 * DAY), .narrow = NARROW_LIMIT,
          .doc = "How long a sandbox may exist."},
@@ -137,10 +138,10 @@ const struct schema_row schema_rows[] = {
 
         {"record.exec", AT(record.exec), BOOL, .narrow = NARROW_RISE, LATER,
          .doc = "Whether every program that is executed is recorded."},
-        {"record.snapshot", AT(record.snapshot), CHOICES(snapshot_names), .narrow = NARROW_GROW, LATER,
+        {"record.snapshot", AT(record.snapshot), CHOICES(snapshot_names), .narrow = NARROW_GROW, DAEMON,
          .doc = "When a snapshot is taken by itself."},
 
-        {"image", AT(image), TEXT(value_check_image), .narrow = NARROW_KEEP, LATER,
+        {"image", AT(image), TEXT(value_check_image), .narrow = NARROW_KEEP, DAEMON,
          .doc = "The image that the sandbox's tree comes from. Absent: the host's own, as files.read lists it."},
         {"user.name", AT(user.name), TEXT(value_check_user), .narrow = NARROW_KEEP,
          .doc = "The user's name inside. Absent: agent."},
@@ -202,7 +203,7 @@ const char *schema_suggest(const char *section, const char *wrong, char *buf, si
                         continue;
                 memcpy(part, key + skip, length);
                 part[length] = '\0';
-                unsigned distance = value_distance(part, wrong);
+                unsigned distance = text_distance(part, wrong);
                 if (distance < best) {
                         best = distance;
                         memcpy(buf, part, length + 1);

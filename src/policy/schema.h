@@ -55,9 +55,10 @@ enum schema_narrow {
 enum schema_enforce {
         ENFORCE_NOW,    /* by the native cell, or nothing to enforce */
         ENFORCE_LATER,  /* refused when asked for */
+        ENFORCE_DAEMON, /* by the daemon; refused for `stockade run`, whose sandbox ends with its command */
         ENFORCE_DRIVER, /* refused unless empty or `native` is among them */
         ENFORCE_SECRET, /* refused unless a rule of network.allow names it: the gate puts it in */
-        ENFORCE_EXEC,   /* refused over a copy-on-write '/', whose programs cannot be told apart by mounts */
+        ENFORCE_EXEC, /* refused over a copy-on-write '/' or an image, whose programs cannot be told apart by mounts */
 };
 
 struct schema_row {

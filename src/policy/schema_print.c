@@ -116,7 +116,9 @@ static const char *enforced_words(const struct schema_row *row) {
         case ENFORCE_SECRET:
                 return "if a rule of network.allow names each";
         case ENFORCE_EXEC:
-                return "unless files.write has '/'";
+                return "unless files.write has '/', or there is an image";
+        case ENFORCE_DAEMON:
+                return "in sandboxes of the daemon";
         case ENFORCE_LATER:
         default:
                 return row->kind == KIND_CHOICE ? "the first choice only" : "not yet";
@@ -200,6 +202,8 @@ void schema_print_man(struct buf *out) {
                         if (row->enforce == ENFORCE_LATER)
                                 buf_printf(out, " Not enforceable yet%s.",
                                            row->kind == KIND_CHOICE ? " beyond the first choice" : "");
+                        if (row->enforce == ENFORCE_DAEMON)
+                                buf_str(out, " Only in sandboxes of the daemon.");
                 }
                 buf_str(out, "\n");
         }

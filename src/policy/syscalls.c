@@ -38,10 +38,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <seccomp.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -122,6 +124,25 @@ static const struct syscall_clause unshare_clauses[] = {
 };
 static const struct syscall_rule clone_rule = RULE("EPERM with a new namespace", clone_clauses, SYSCALL_ALLOW);
 static const struct syscall_rule unshare_rule = RULE("EPERM with a new namespace", unshare_clauses, SYSCALL_ALLOW);
+
+/* Watching files for being read. /usr inside is the host's own: who watches it for that sees by name which programs the
+ * host and other sandboxes start. Watching for changes, which editors and build tools do, is as harmless as looking.
+ * Some watchers ask for everything and cope badly without, so only the low tier refuses it. */
+static const struct syscall_clause watch_clauses[] = {
+        REFUSE_IF(EPERM, HAS(2, IN_ACCESS | IN_OPEN | IN_CLOSE_NOWRITE)),
+};
+static const struct syscall_rule watch_rule = RULE("EPERM when it asks for opens and reads", watch_clauses,
+                                                   SYSCALL_ALLOW);
+
+/* Huge pages come from one pool of the whole host, which no memory limit counts: where a host keeps some for a
+ * database, a sandbox could take them all. Whoever asks for them does without when there are none. */
+#define HUGE_TEXT "EPERM for pages of the host's huge page pool"
+static const struct syscall_clause huge_mmap_clauses[] = {REFUSE_IF(EPERM, HAS(3, MAP_HUGETLB))};
+static const struct syscall_clause huge_memfd_clauses[] = {REFUSE_IF(EPERM, HAS(1, MFD_HUGETLB))};
+static const struct syscall_clause huge_shmget_clauses[] = {REFUSE_IF(EPERM, HAS(2, SHM_HUGETLB))};
+static const struct syscall_rule huge_mmap_rule = RULE(HUGE_TEXT, huge_mmap_clauses, SYSCALL_ALLOW);
+static const struct syscall_rule huge_memfd_rule = RULE(HUGE_TEXT, huge_memfd_clauses, SYSCALL_ALLOW);
+static const struct syscall_rule huge_shmget_rule = RULE(HUGE_TEXT, huge_shmget_clauses, SYSCALL_ALLOW);
 
 /* Execution domains: asking, the plain one, a 32-bit or 2.6 uname, and no address randomisation, which debuggers and
  * sanitizers set for their own children. Not READ_IMPLIES_EXEC, not MMAP_PAGE_ZERO. */
@@ -264,8 +285,11 @@ static const struct row rows[] = {
         DECIDE("files", "renameat2", renameat2_rule),
         DECIDE("files", "ioctl", ioctl_rule),
         ALLOW("events", "epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2 "
-                        "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch signalfd signalfd4 "
+                        "inotify_init inotify_init1 inotify_rm_watch signalfd signalfd4 "
                         "timerfd_create timerfd_settime timerfd_gettime"),
+
+        ALLOW_WHEN("events", "inotify_add_watch", SYSCALL_IF_PTRACE),
+        {.group = "events", .names = "inotify_add_watch", .rule = &watch_rule, .when = SYSCALL_IF_NO_PTRACE},
 
         ALLOW("processes", "fork vfork execve execveat exit exit_group wait4 waitid getpid getppid gettid getpgid "
                            "getpgrp setpgid getsid setsid getrusage times getrlimit setrlimit prlimit64 getpriority "
@@ -280,10 +304,10 @@ static const struct row rows[] = {
         DECIDE("processes", "personality", personality_rule),
         ALLOW("identity", "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid setreuid setregid "
                           "setresuid setresgid setfsuid setfsgid setgroups capget capset"),
-        ALLOW("memory",
-              "brk mmap munmap mremap mprotect madvise msync mincore mlock mlock2 mlockall munlock munlockall "
-              "membarrier pkey_alloc pkey_free pkey_mprotect map_shadow_stack=453 mseal=462"),
-        ALLOW_WHEN("memory", "memfd_create", SYSCALL_IF_MEMFD),
+        ALLOW("memory", "brk munmap mremap mprotect madvise msync mincore mlock mlock2 mlockall munlock munlockall "
+                        "membarrier pkey_alloc pkey_free pkey_mprotect map_shadow_stack=453 mseal=462"),
+        DECIDE("memory", "mmap", huge_mmap_rule),
+        {.group = "memory", .names = "memfd_create", .rule = &huge_memfd_rule, .when = SYSCALL_IF_MEMFD},
         /* sealed against execution or not, the dynamic loader maps it as a program: with an exec allowlist there is
            none */
         {.group = "memory", .names = "memfd_create", .action = SYSCALL_REFUSE(ENOSYS), .when = SYSCALL_IF_NO_MEMFD},
@@ -299,8 +323,9 @@ static const struct row rows[] = {
         DECIDE("network", "socket", socket_rule),
         DECIDE("network", "socketpair", socketpair_rule),
         DECIDE("network", "setsockopt", setsockopt_rule),
-        ALLOW("ipc", "shmget shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open "
+        ALLOW("ipc", "shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open "
                      "mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr"),
+        DECIDE("ipc", "shmget", huge_shmget_rule),
         ALLOW("sandbox", "landlock_create_ruleset landlock_add_rule landlock_restrict_self"),
         DECIDE("sandbox", "seccomp", seccomp_rule),
 

@@ -2,7 +2,6 @@
  * against what is expected of it in so many words, and the program in the kernel that runs this test. */
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
 #include <pthread.h>
@@ -22,29 +21,11 @@
 
 #include "base/test.h"
 #include "policy/bpf.h"
-#include "policy/filter.h"
-#include "policy/syscalls.h"
+#include "policy/test-filter-walk.h"
 
-#if defined(__x86_64__)
-#define NATIVE  AUDIT_ARCH_X86_64
-#define FOREIGN AUDIT_ARCH_I386
-#else
-#define NATIVE  AUDIT_ARCH_AARCH64
-#define FOREIGN AUDIT_ARCH_ARM
-#endif
-
-static const struct filter_options all_options[] = {{false, false}, {true, false}, {false, true}, {true, true}};
-static struct syscall_entry entries[SYSCALL_NUMBERS];
-static size_t entry_count;
-static struct sock_filter program[FILTER_ROOM];
-static size_t program_size;
-
-/* How often each clause of each rule decided; the place after the last clause is "otherwise". */
-static struct {
-        const struct syscall_rule *rule;
-        unsigned hits[64];
-} coverage[64];
-static size_t coverage_count;
+static struct walk walk;
+static walk_hits hits[SYSCALL_NUMBERS];
+static struct walk_step steps[FILTER_ROOM];
 
 static uint64_t random_next(void) {
         static uint64_t state = 0x9e3779b97f4a7c15;
@@ -53,180 +34,16 @@ static uint64_t random_next(void) {
         return state;
 }
 
-/* Runs a program as the kernel would. Anything that the kernel's checker refuses ends as UINT32_MAX. */
-static uint32_t interpret(const struct sock_filter *code, size_t size, const struct seccomp_data *data) {
-        uint32_t a = 0, word;
-
-        for (size_t pc = 0; pc < size; pc++) {
-                const struct sock_filter *i = &code[pc];
-
-                switch (i->code) {
-                case BPF_LD | BPF_W | BPF_ABS:
-                        if (i->k % 4 != 0 || i->k >= sizeof(*data))
-                                return UINT32_MAX;
-                        memcpy(&word, (const char *)data + i->k, sizeof(word));
-                        a = word;
-                        break;
-                case BPF_ALU | BPF_AND | BPF_K:
-                        a &= i->k;
-                        break;
-                case BPF_JMP | BPF_JA:
-                        pc += i->k;
-                        break;
-                case BPF_JMP | BPF_JEQ | BPF_K:
-                        pc += a == i->k ? i->jt : i->jf;
-                        break;
-                case BPF_JMP | BPF_JGE | BPF_K:
-                        pc += a >= i->k ? i->jt : i->jf;
-                        break;
-                case BPF_JMP | BPF_JGT | BPF_K:
-                        pc += a > i->k ? i->jt : i->jf;
-                        break;
-                case BPF_JMP | BPF_JSET | BPF_K:
-                        pc += (a & i->k) != 0 ? i->jt : i->jf;
-                        break;
-                case BPF_RET | BPF_K:
-                        return i->k;
-                default:
-                        return UINT32_MAX;
-                }
-        }
-        return UINT32_MAX;
-}
-
-static bool test_holds(const struct syscall_test *t, const struct seccomp_data *data) {
-        uint64_t argument = data->args[t->argument];
-        uint32_t half = (uint32_t)(t->high ? argument >> 32 : argument), part = t->mask ? half & t->mask : half;
-
-        switch ((enum syscall_compare)t->compare) {
-        case COMPARE_EQUAL:
-                return part == t->value;
-        case COMPARE_OTHER:
-                return part != t->value;
-        case COMPARE_AT_MOST:
-                return part <= t->value;
-        case COMPARE_ANY_BIT:
-                return (half & t->value) != 0;
-        case COMPARE_END:
-                break;
-        }
-        return true;
-}
-
-static unsigned *coverage_of(const struct syscall_rule *rule) {
-        for (size_t i = 0; i < coverage_count; i++)
-                if (coverage[i].rule == rule)
-                        return coverage[i].hits;
-        assert(coverage_count < ELEMENTSOF(coverage) && rule->count < ELEMENTSOF(coverage[0].hits));
-        coverage[coverage_count].rule = rule;
-        return coverage[coverage_count++].hits;
-}
-
-static uint32_t naive_rule(const struct syscall_rule *rule, const struct seccomp_data *data) {
-        unsigned *hits = coverage_of(rule);
-
-        for (size_t i = 0; i < rule->count; i++) {
-                bool holds = true;
-
-                for (size_t k = 0; k < SYSCALL_TESTS; k++)
-                        holds = holds && test_holds(&rule->clauses[i].tests[k], data);
-                if (holds) {
-                        hits[i]++;
-                        return rule->clauses[i].action;
-                }
-        }
-        hits[rule->count]++;
-        return rule->otherwise;
-}
-
-/* The table, read from top to bottom. */
-static uint32_t naive(const struct seccomp_data *data) {
-        if (data->arch != NATIVE)
-                return SYSCALL_REFUSE(ENOSYS);
-        for (size_t i = 0; i < entry_count; i++)
-                if (entries[i].number >= 0 && entries[i].number == data->nr)
-                        return entries[i].rule ? naive_rule(entries[i].rule, data) : entries[i].action;
-        return SYSCALL_REFUSE(ENOSYS);
-}
-
-static void load_table(const struct filter_options *options) {
-        struct syscalls_walk walk = {0};
-        struct syscall_entry e;
-        struct err err = {0};
-        int r;
-
-        entry_count = 0;
-        while (syscalls_next(&walk, &e, &err) > 0)
-                if (e.when == SYSCALL_ALWAYS ||
-                    e.when == (options->no_memfd ? SYSCALL_IF_NO_MEMFD : SYSCALL_IF_MEMFD) ||
-                    e.when == (options->no_ptrace ? SYSCALL_IF_NO_PTRACE : SYSCALL_IF_PTRACE))
-                        entries[entry_count++] = e;
-        r = filter_compile(options, program, ELEMENTSOF(program), &err);
-        CHECK(r > 0);
-        program_size = r > 0 ? (size_t)r : 0;
-}
-
-/* Values of one argument around everything that a rule compares it with. */
-static size_t interesting(const struct syscall_rule *rule, unsigned argument, uint64_t *out, size_t room) {
-        size_t n = 0;
-
-        out[n++] = 0;
-        for (size_t i = 0; i < rule->count; i++)
-                for (size_t k = 0; k < SYSCALL_TESTS; k++) {
-                        const struct syscall_test *t = &rule->clauses[i].tests[k];
-                        const uint32_t around[] = {t->value,     t->value - 1,        t->value + 1,
-                                                   ~t->value,    t->value | ~t->mask, t->value & (0U - t->value),
-                                                   t->value / 2, UINT32_MAX};
-
-                        if (t->compare == COMPARE_END || t->argument != argument)
-                                continue;
-                        for (size_t m = 0; m < ELEMENTSOF(around) && n < room; m++) {
-                                bool seen = false;
-
-                                for (size_t s = 0; s < n; s++)
-                                        seen = seen || out[s] == around[m];
-                                if (!seen)
-                                        out[n++] = around[m];
-                        }
-                }
-        return n;
-}
-
-static const uint64_t high_halves[] = {0, 1ULL << 32, 0xffffffffULL << 32};
-
-/* Calls visit with every combination of interesting arguments of a call that has a rule. */
-static void each_vector(const struct syscall_entry *e, void (*visit)(const struct seccomp_data *)) {
-        static uint64_t values[6][512];
-        size_t counts[6], at[6] = {0};
-        unsigned used = 0;
-        struct seccomp_data data = {.nr = e->number, .arch = NATIVE};
-
-        for (unsigned i = 0; i < 6; i++) {
-                counts[i] = interesting(e->rule, i, values[i], ELEMENTSOF(values[i]));
-                used += counts[i] > 1;
-        }
-        assert(used > 0 && used <= 3);
-        for (;;) {
-                unsigned carry = 0;
-
-                for (size_t h = 0; h < ELEMENTSOF(high_halves); h++) {
-                        for (unsigned i = 0; i < 6; i++)
-                                data.args[i] = values[i][at[i]] | high_halves[(h + (h ? i : 0)) % 3];
-                        visit(&data);
-                }
-                while (carry < 6 && ++at[carry] == counts[carry])
-                        at[carry++] = 0;
-                if (carry == 6)
-                        return;
-        }
-}
-
 static unsigned long compared, mismatched;
 
 static void compare(const struct seccomp_data *data) {
-        uint32_t expected = naive(data), actual = interpret(program, program_size, data);
+        size_t clause;
+        uint32_t expected = walk_table(&walk, data, &clause),
+                 actual = walk_program(walk.program, walk.program_size, data, steps);
 
         compared++;
+        if (data->arch == NATIVE && data->nr >= 0 && data->nr < SYSCALL_NUMBERS)
+                hits[data->nr][clause]++;
         if (expected == actual)
                 return;
         if (mismatched++ < 10)
@@ -246,9 +63,11 @@ static void compare_number(uint32_t nr, uint32_t arch) {
 }
 
 static void test_equivalence(void) {
-        compared = mismatched = coverage_count = 0;
-        for (size_t o = 0; o < ELEMENTSOF(all_options); o++) {
-                load_table(&all_options[o]);
+        compared = mismatched = 0;
+        for (size_t o = 0; o < ELEMENTSOF(walk_options); o++) {
+                CHECK(walk_load(&walk, &walk_options[o]));
+                memset(hits, 0, sizeof(hits));
+                memset(steps, 0, sizeof(steps));
                 for (uint32_t nr = 0; nr <= SYSCALL_NUMBERS + 8; nr++) {
                         compare_number(nr, NATIVE);
                         compare_number(nr, FOREIGN);
@@ -257,28 +76,23 @@ static void test_equivalence(void) {
                 }
                 for (unsigned i = 0; i < 2000; i++)
                         compare_number((uint32_t)random_next(), i % 4 ? NATIVE : (uint32_t)random_next());
-                for (size_t i = 0; i < entry_count; i++)
-                        if (entries[i].rule && entries[i].number >= 0)
-                                each_vector(&entries[i], compare);
+                for (size_t i = 0; i < walk.entry_count; i++)
+                        if (walk.entries[i].rule && walk.entries[i].number >= 0)
+                                walk_vectors(&walk.entries[i], compare);
+                CHECK(walk_unreached(&walk, hits) == 0);
+                CHECK(walk_idle(&walk, steps) == 0);
         }
-        (void)printf("# %lu calls compared, %zu rules\n", compared, coverage_count);
+        (void)printf("# %lu calls compared\n", compared);
         CHECK(mismatched == 0);
-        for (size_t i = 0; i < coverage_count; i++)
-                for (size_t k = 0; k <= coverage[i].rule->count; k++)
-                        if (coverage[i].hits[k] == 0) {
-                                (void)printf("# clause %zu of '%s' never decided\n", k, coverage[i].rule->text);
-                                CHECK(false);
-                        }
-        CHECK(coverage_count > 15);
 }
 
 /* Names that do not resolve would silently change what is allowed, and so would a number that is not the call's. */
 static void test_names(void) {
-        struct syscalls_walk walk = {0};
+        struct syscalls_walk at = {0};
         struct syscall_entry e;
         size_t count = 0;
 
-        while (syscalls_next(&walk, &e, NULL) > 0) {
+        while (syscalls_next(&at, &e, NULL) > 0) {
                 count++;
 #ifdef __x86_64__
                 if (e.number < 0) {
@@ -295,14 +109,14 @@ static void test_compile(void) {
         struct sock_filter again[FILTER_ROOM];
         struct err err = {0};
 
-        for (size_t o = 0; o < ELEMENTSOF(all_options); o++) {
-                load_table(&all_options[o]);
-                CHECK(program_size <= 250);
-                CHECK(filter_compile(&all_options[o], again, ELEMENTSOF(again), &err) == (int)program_size);
-                CHECK(memcmp(again, program, program_size * sizeof(*again)) == 0);
-                CHECK(filter_compile(&all_options[o], again, program_size - 1, &err) == ERR_LIMIT && err.text[0]);
+        for (size_t o = 0; o < ELEMENTSOF(walk_options); o++) {
+                CHECK(walk_load(&walk, &walk_options[o]));
+                CHECK(walk.program_size <= 250);
+                CHECK(filter_compile(&walk_options[o], again, ELEMENTSOF(again), &err) == (int)walk.program_size);
+                CHECK(memcmp(again, walk.program, walk.program_size * sizeof(*again)) == 0);
+                CHECK(filter_compile(&walk_options[o], again, walk.program_size - 1, &err) == ERR_LIMIT && err.text[0]);
         }
-        (void)printf("# %zu instructions\n", program_size);
+        (void)printf("# %zu instructions\n", walk.program_size);
 }
 
 /* A program longer than a conditional jump can reach: both kinds of stepping stone. */
@@ -323,7 +137,7 @@ static void test_far_jumps(void) {
                 struct seccomp_data data = {.nr = i};
                 bool odd = i % 3 == 0 && i < 1500 && (i / 3) % 2;
 
-                wrong += interpret(bpf_start(&b), b.count, &data) != (odd ? i >= 1000 ? 9 : 7 : 3);
+                wrong += walk_program(bpf_start(&b), b.count, &data, NULL) != (odd ? i >= 1000 ? 9 : 7 : 3);
         }
         CHECK(wrong == 0);
         for (uint32_t i = 0; i < BPF_ROOM; i++)
@@ -441,6 +255,11 @@ static const struct {
         {SYS_pidfd_getfd, {0}, EPERM},
         {SYS_kcmp, {0}, EPERM},
         {SYS_memfd_create, {0, MFD_CLOEXEC}, 0},
+        {SYS_memfd_create, {0, MFD_CLOEXEC | MFD_HUGETLB}, EPERM},
+        {SYS_mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS}, 0},
+        {SYS_mmap, {0, 4096, PROT_READ, (MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB) | HALF}, EPERM},
+        {SYS_shmget, {0, 4096, 0600}, 0},
+        {SYS_shmget, {0, 4096, 04600 /* SHM_HUGETLB */}, EPERM},
         {SYS_ptrace, {PTRACE_TRACEME}, 0},
         {462 /* mseal */, {0}, 0},
         {454 /* futex_wake */, {0}, 0},
@@ -472,33 +291,33 @@ static const char never[] = " acct add_key adjtimex bpf chroot clock_adjtime clo
 static uint32_t verdict(int nr, uint64_t a0, uint64_t a1) {
         struct seccomp_data data = {.nr = nr, .arch = NATIVE, .args = {a0, a1}};
 
-        return interpret(program, program_size, &data);
+        return walk_program(walk.program, walk.program_size, &data, NULL);
 }
 
 static void test_promises(void) {
-        load_table(&(struct filter_options){0});
+        CHECK(walk_load(&walk, &(struct filter_options){0}));
         for (size_t i = 0; i < ELEMENTSOF(promises); i++) {
                 struct seccomp_data data = {.nr = promises[i].nr, .arch = NATIVE};
                 uint32_t expected = promises[i].expected ? SYSCALL_REFUSE(promises[i].expected) : SYSCALL_ALLOW, actual;
 
                 memcpy(data.args, promises[i].args, sizeof(data.args));
-                actual = interpret(program, program_size, &data);
+                actual = walk_program(walk.program, walk.program_size, &data, NULL);
                 if (actual != expected) {
                         (void)printf("# promise %zu: call %d (%#jx, %#jx): %#x, not %#x\n", i, data.nr,
                                      (uintmax_t)data.args[0], (uintmax_t)data.args[1], actual, expected);
                         CHECK(false);
                 }
         }
-        for (size_t i = 0; i < entry_count; i++) {
+        for (size_t i = 0; i < walk.entry_count; i++) {
                 char word[SYSCALL_NAME_MAX + 2];
 
-                (void)snprintf(word, sizeof(word), " %s ", entries[i].name);
-                if (strstr(never, word) && (entries[i].rule || entries[i].action == SYSCALL_ALLOW)) {
-                        (void)printf("# '%s' is allowed\n", entries[i].name);
+                (void)snprintf(word, sizeof(word), " %s ", walk.entries[i].name);
+                if (strstr(never, word) && (walk.entries[i].rule || walk.entries[i].action == SYSCALL_ALLOW)) {
+                        (void)printf("# '%s' is allowed\n", walk.entries[i].name);
                         CHECK(false);
                 }
         }
-        load_table(&(struct filter_options){.no_memfd = true, .no_ptrace = true});
+        CHECK(walk_load(&walk, &(struct filter_options){.no_memfd = true, .no_ptrace = true}));
         CHECK(verdict(SYS_memfd_create, 0, MFD_CLOEXEC) == SYSCALL_REFUSE(ENOSYS));
         CHECK(verdict(SYS_memfd_create, 0, MFD_CLOEXEC | 8) == SYSCALL_REFUSE(ENOSYS));
         CHECK(verdict(SYS_ptrace, PTRACE_TRACEME, 0) == SYSCALL_REFUSE(EPERM));
@@ -506,15 +325,15 @@ static void test_promises(void) {
 }
 
 static void test_describe(void) {
-        for (size_t o = 0; o < ELEMENTSOF(all_options); o++) {
+        for (size_t o = 0; o < ELEMENTSOF(walk_options); o++) {
                 _cleanup_buf_ struct buf text = {0};
                 size_t lines = 0;
 
-                load_table(&all_options[o]);
-                CHECK(filter_describe(&all_options[o], &text) == 0);
+                CHECK(walk_load(&walk, &walk_options[o]));
+                CHECK(filter_describe(&walk_options[o], &text) == 0);
                 for (size_t i = 0; i < text.size; i++)
                         lines += text.data[i] == '\n';
-                CHECK(lines == entry_count + 2);
+                CHECK(lines == walk.entry_count + 2);
                 CHECK(text.data && strstr(text.data, "TIOCSTI") && strstr(text.data, "refuse: ENOSYS"));
         }
 }
@@ -525,7 +344,7 @@ static unsigned long kernel_calls;
 static unsigned kernel_failures;
 
 static void install(void) {
-        struct sock_fprog fprog = {.len = (unsigned short)program_size, .filter = program};
+        struct sock_fprog fprog = {.len = (unsigned short)walk.program_size, .filter = walk.program};
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &fprog) < 0) {
                 (void)printf("# cannot install the filter: %m\n");
@@ -535,7 +354,7 @@ static void install(void) {
 
 /* Makes the call if the table refuses it, and expects just that errno. Arguments are never valid pointers. */
 static void refuse_for_real(const struct seccomp_data *data) {
-        uint32_t expected = naive(data);
+        uint32_t expected = walk_table(&walk, data, NULL);
         const __u64 *a = data->args;
         long r;
 
@@ -585,39 +404,28 @@ static int in_filter(void (*body)(void)) {
         return status;
 }
 
-/* uretprobe and uprobe: the kernel puts these calls into traced programs itself, never asks a filter about them, and
- * sends SIGILL to whoever else makes them. */
-static bool kernels_own(int nr) {
-#ifdef __x86_64__
-        return nr == 335 || nr == 336;
-#else
-        (void)nr;
-        return false;
-#endif
-}
-
 static void refused_body(void) {
         for (int nr = 0; nr < 600; nr++) {
                 struct seccomp_data data = {.nr = nr, .arch = NATIVE};
-                bool ruled = kernels_own(nr);
+                bool ruled = walk_kernels_own(nr);
 
                 memset(data.args, 0xff, sizeof(data.args));
-                for (size_t i = 0; i < entry_count; i++)
-                        ruled = ruled || (entries[i].number == nr && entries[i].rule);
+                for (size_t i = 0; i < walk.entry_count; i++)
+                        ruled = ruled || (walk.entries[i].number == nr && walk.entries[i].rule);
                 if (!ruled)
                         refuse_for_real(&data);
         }
-        for (size_t i = 0; i < entry_count; i++)
-                if (entries[i].rule && entries[i].number >= 0)
-                        each_vector(&entries[i], refuse_for_real);
+        for (size_t i = 0; i < walk.entry_count; i++)
+                if (walk.entries[i].rule && walk.entries[i].number >= 0)
+                        walk_vectors(&walk.entries[i], refuse_for_real);
         (void)printf("# %lu calls refused by the kernel\n", kernel_calls);
         if (kernel_calls < 300)
                 kernel_failures++;
 }
 
 static void test_kernel_refuses(void) {
-        for (size_t o = 0; o < ELEMENTSOF(all_options); o++) {
-                load_table(&all_options[o]);
+        for (size_t o = 0; o < ELEMENTSOF(walk_options); o++) {
+                CHECK(walk_load(&walk, &walk_options[o]));
                 CHECK(in_filter(refused_body) == 0);
         }
 }
@@ -691,7 +499,7 @@ static void allowed_body(void) {
 }
 
 static void test_kernel_allows(void) {
-        load_table(&(struct filter_options){0});
+        CHECK(walk_load(&walk, &(struct filter_options){0}));
         CHECK(in_filter(allowed_body) == 0);
 }
 
@@ -712,7 +520,7 @@ static void foreign_body(void) {
 static void test_kernel_foreign(void) {
         int status;
 
-        load_table(&(struct filter_options){0});
+        CHECK(walk_load(&walk, &(struct filter_options){0}));
         status = in_filter(foreign_body);
         CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV)); /* no 32-bit entry in this kernel */
 }

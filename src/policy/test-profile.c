@@ -353,21 +353,19 @@ static void tiers_are_what_they_say(void) {
 
 static void unenforceable_is_refused(void) {
         static const struct {
-                const char *text, *key;
+                const char *text, *key, *where;
         } rows[] = {
                 {"isolation: {at_least: gvisor}\n", "isolation.at_least"},
                 {"isolation: {prefer: [docker]}\n", "isolation.prefer"},
                 {"tools: {call: [a]}\n", "tools.call"},
                 {"tools: {ask: [a]}\n", "tools.ask"},
-                {"time: {idle: 1m}\n", "time.idle"},
                 {"budget: {tokens: 0}\n", "budget.tokens"},
                 {"budget: {cost_usd: 1}\n", "budget.cost_usd"},
                 {"record: {exec: true}\n", "record.exec"},
-                {"record: {snapshot: [stop]}\n", "record.snapshot"},
-                {"image: debian-12\n", "image"},
                 {"user: {root: namespaced}\n", "user.root"},
                 {"secrets: [A]\n", "secrets"},
-                {"files: {read: [/], write: [/]}\ntools: {exec: [/usr]}\n", "tools.exec"},
+                {"files: {read: [/], write: [/]}\ntools: {exec: [/usr]}\n", "tools.exec",
+                 ", over the host's whole tree"},
         };
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 _cleanup_policy_ struct policy p = {0};
@@ -376,7 +374,8 @@ static void unenforceable_is_refused(void) {
                 char text[200], expected[100];
 
                 (void)snprintf(text, sizeof text, P "%s", rows[i].text);
-                (void)snprintf(expected, sizeof expected, "%s: not enforceable yet by this build", rows[i].key);
+                (void)snprintf(expected, sizeof expected, "%s: not enforceable yet by this build%s", rows[i].key,
+                               rows[i].where ? rows[i].where : "");
                 CHECK(parse(text, &p, &err) == 0);
                 CHECK(policy_enforceable(&p, NULL, 0, &missing, &err) == ERR_UNENFORCED);
                 CHECK_STR(err.text, expected);
@@ -392,6 +391,45 @@ static void unenforceable_is_refused(void) {
         CHECK(policy_enforceable(&p, NULL, 0, NULL, NULL) == 0);
         CHECK(policy_enforceable(&p, unknown, 1, NULL, NULL) == ERR_INPUT);
         CHECK(policy_enforceable(&p, mechanism, 1, NULL, NULL) == 0);
+}
+
+static void the_daemon_enforces_more(void) {
+        static const struct {
+                const char *text, *key;
+        } rows[] = {
+                {"time: {idle: 1m}\n", "time.idle"},
+                {"record: {snapshot: [stop]}\n", "record.snapshot"},
+                {"image: debian-12\n", "image"},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_policy_ struct policy p = {0};
+                _cleanup_(policy_strings_free) struct policy_strings missing = {0}, only = {0}, never = {0};
+                _cleanup_buf_ struct buf out = {0};
+                struct err err = {0};
+                char text[200], expected[100];
+
+                (void)snprintf(text, sizeof text, P "%s", rows[i].text);
+                (void)snprintf(expected, sizeof expected, "%s: enforced only in sandboxes of the daemon", rows[i].key);
+                CHECK(parse(text, &p, &err) == 0);
+                CHECK(policy_enforceable(&p, NULL, 0, NULL, &err) == ERR_UNENFORCED);
+                CHECK_STR(err.text, expected);
+                CHECK(strstr(err.hint, "stockade create") && strstr(err.hint, rows[i].key));
+                CHECK(policy_enforceable(&p, &rows[i].key, 1, &missing, NULL) == 0);
+                CHECK(missing.count == 1 && str_eq(missing.items[0], rows[i].key));
+                CHECK(policy_enforceable_by_daemon(&p, NULL, 0, NULL, NULL) == 0);
+                CHECK(policy_only_daemon(&p, &only) == 0 && only.count == 1 && str_eq(only.items[0], rows[i].key));
+                CHECK(policy_missing(&p, &never) == 0 && never.count == 0);
+                CHECK(policy_explain(&p, &out) == 0 && strstr(out.data, "Only in sandboxes that the daemon keeps"));
+        }
+        _cleanup_policy_ struct policy both = {0}, later = {0};
+        const char *const image[] = {"image"};
+        struct err err = {0};
+        CHECK(parse(P "image: debian-12\nfiles: {read: [/usr]}\ntools: {exec: [/usr]}\n", &both, NULL) == 0);
+        CHECK(policy_enforceable_by_daemon(&both, NULL, 0, NULL, &err) == ERR_UNENFORCED);
+        CHECK(str_starts(err.text, "tools.exec"));
+        CHECK(policy_enforceable(&both, image, 1, NULL, NULL) == 0); /* without its image it can */
+        CHECK(parse(P "user: {root: namespaced}\n", &later, NULL) == 0);
+        CHECK(policy_enforceable_by_daemon(&later, NULL, 0, NULL, NULL) == ERR_UNENFORCED);
 }
 
 static void the_whole_must_make_sense(void) {
@@ -682,5 +720,5 @@ static void the_manual_has_the_table(void) {
 TEST_MAIN(TEST(errors_name_the_place), TEST(bounds_hold), TEST(every_key_is_understood),
           TEST(what_is_printed_parses_back), TEST(copies_are_equal_and_apart), TEST(the_hash_sees_meaning_alone),
           TEST(children_override_and_add), TEST(tiers_are_what_they_say), TEST(unenforceable_is_refused),
-          TEST(the_whole_must_make_sense), TEST(options_are_set), TEST(chains_end), TEST(names_are_searched_in_order),
-          TEST(explanations_say_what_happens), TEST(the_manual_has_the_table))
+          TEST(the_daemon_enforces_more), TEST(the_whole_must_make_sense), TEST(options_are_set), TEST(chains_end),
+          TEST(names_are_searched_in_order), TEST(explanations_say_what_happens), TEST(the_manual_has_the_table))

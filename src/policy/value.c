@@ -245,28 +245,3 @@ bool value_url_covers(const char *wide, const char *narrow) {
                 return strncmp(wide, narrow, length - 1) == 0;
         return str_eq(wide, narrow);
 }
-
-unsigned value_distance(const char *a, const char *b) {
-        size_t n = strlen(a), m = strlen(b);
-        unsigned rows[3][65] = {0}; /* the two rows before, and this one */
-
-        if (n > 63 || m > 63)
-                return 64;
-        for (size_t j = 0; j <= m; j++)
-                rows[0][j] = (unsigned)j;
-        for (size_t i = 1; i <= n; i++) {
-                unsigned *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
-
-                now[0] = (unsigned)i;
-                for (size_t j = 1; j <= m; j++) {
-                        unsigned best = before[j - 1] + (a[i - 1] != b[j - 1]);
-
-                        best = MIN(best, before[j] + 1);
-                        best = MIN(best, now[j - 1] + 1);
-                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                                best = MIN(best, earlier[j - 2] + 1);
-                        now[j] = best;
-                }
-        }
-        return rows[n % 3][m];
-}

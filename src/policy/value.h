@@ -30,6 +30,3 @@ bool value_path_covers(const char *wide, const char *narrow);
 bool value_host_covers(const char *wide, const char *narrow);
 bool value_cidr_covers(const char *wide, const char *narrow);
 bool value_url_covers(const char *wide, const char *narrow);
-
-/* Edits to get from a to b, swaps of neighbours counting as one; for "did you mean". Words above 63 bytes: 64. */
-unsigned value_distance(const char *a, const char *b);

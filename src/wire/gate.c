@@ -7,10 +7,7 @@
  * where the caller keeps it, so there is no second copy of a secret to forget. */
 #include "wire/gate.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
-#include "base/fd.h"
+#include "wire/packet.h"
 
 #define HEAD_MAX 2048 /* everything of a message but its blob */
 
@@ -121,44 +118,6 @@ static bool known(uint32_t kind) {
         return kind >= GATE_ADD && kind < GATE_KIND_COUNT;
 }
 
-static void put_number(struct buf *b, const void *from, size_t size) {
-        uint16_t v16;
-        uint32_t v32;
-        uint64_t v64;
-
-        switch (size) {
-        case sizeof v16:
-                memcpy(&v16, from, sizeof v16);
-                return wire_put_u16(b, v16);
-        case sizeof v32:
-                memcpy(&v32, from, sizeof v32);
-                return wire_put_u32(b, v32);
-        default:
-                memcpy(&v64, from, sizeof v64);
-                return wire_put_u64(b, v64);
-        }
-}
-
-static void take_number(struct wire *w, void *to, size_t size) {
-        uint16_t v16;
-        uint32_t v32;
-        uint64_t v64;
-
-        switch (size) {
-        case sizeof v16:
-                v16 = wire_u16(w);
-                memcpy(to, &v16, sizeof v16);
-                break;
-        case sizeof v32:
-                v32 = wire_u32(w);
-                memcpy(to, &v32, sizeof v32);
-                break;
-        default:
-                v64 = wire_u64(w);
-                memcpy(to, &v64, sizeof v64);
-        }
-}
-
 /* Cut to what fits; bytes that do not print become '?', which no name has. */
 static void put_text(struct buf *b, const char *text, size_t room) {
         char clean[MAX(HOSTNAME_SIZE, GATE_TEXT_SIZE)];
@@ -183,7 +142,7 @@ static void put_head(struct buf *b, const struct gate_message *m, struct iovec *
 
                 switch (f->shape) {
                 case SHAPE_NUMBER:
-                        put_number(b, at, f->room);
+                        packet_put_number(b, at, f->room);
                         break;
                 case SHAPE_COPIED:
                         put_text(b, at, f->room);
@@ -227,7 +186,7 @@ int gate_read(const void *packet, size_t size, struct gate_message *ret) {
                 uint8_t *at = (uint8_t *)&m + f->at;
 
                 if (f->shape == SHAPE_NUMBER) {
-                        take_number(&w, at, f->room);
+                        packet_take_number(&w, at, f->room);
                 } else if (f->shape == SHAPE_BLOB) {
                         size_t n;
                         const void *blob = wire_blob(&w, &n);
@@ -249,14 +208,8 @@ int gate_read(const void *packet, size_t size, struct gate_message *ret) {
 int gate_send(int socket, const struct gate_message *m, const int *fds, size_t fd_count) {
         char head[HEAD_MAX];
         struct buf b = {.data = head, .room = sizeof head, .max = sizeof head - 1}; /* cannot grow, so is not freed */
-        union {
-                struct cmsghdr align;
-                char space[CMSG_SPACE(GATE_FDS_MAX * sizeof(int))];
-        } control = {0};
         struct iovec parts[2] = {{.iov_base = head}};
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
         struct gate_message whole = *m;
-        ssize_t n;
 
         if (!known(m->kind))
                 return -EINVAL;
@@ -268,59 +221,28 @@ int gate_send(int socket, const struct gate_message *m, const int *fds, size_t f
         if (!buf_ok(&b))
                 return -EMSGSIZE;
         parts[0].iov_len = b.size;
-        if (fd_count > 0) {
-                message.msg_control = control.space;
-                message.msg_controllen = (socklen_t)CMSG_SPACE(fd_count * sizeof(int));
-                struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-                *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-                c->cmsg_len = (socklen_t)CMSG_LEN(fd_count * sizeof(int));
-                memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
-        }
-        do
-                n = sendmsg(socket, &message, MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
-        return n < 0 ? -errno : 0;
-}
-
-static size_t take_fds(struct msghdr *message, int fds[GATE_FDS_MAX]) {
-        struct cmsghdr *c = CMSG_FIRSTHDR(message); /* nothing else is asked for, so there is at most one */
-
-        if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
-                return 0;
-        size_t count = MIN((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), (size_t)GATE_FDS_MAX); /* as there is room for */
-        memcpy(fds, CMSG_DATA(c), count * sizeof(int));
-        return count;
+        return packet_send(socket, parts, ELEMENTSOF(parts), fds, fd_count);
 }
 
 int gate_receive(int socket, void *packet, struct gate_message *ret, int fds[GATE_FDS_MAX], size_t *ret_fd_count) {
-        union {
-                struct cmsghdr align;
-                char space[CMSG_SPACE(GATE_FDS_MAX * sizeof(int))];
-        } control = {0};
-        struct iovec part = {packet, GATE_PACKET_MAX};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.space,
-                                 .msg_controllen = sizeof control.space};
         struct gate_message m;
         int arrived[GATE_FDS_MAX], r;
-        ssize_t n;
+        size_t count = 0;
+        bool lost = false;
+        ssize_t n = packet_receive_anyway(socket, packet, GATE_PACKET_MAX, arrived, GATE_FDS_MAX, &count, &lost);
 
-        do
-                n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        size_t count = take_fds(&message, arrived);
-        if (n == 0 && count == 0)
-                return 0;
-        r = message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EBADMSG : gate_read(packet, (size_t)n, &m);
-        if (r == 0 && count != fds_of(&m))
+        if (n == -EBADMSG)
+                explicit_bzero(packet, GATE_PACKET_MAX); /* it may have been a secret */
+        if (n < 0 || (n == 0 && count == 0 && !lost))
+                return (int)n;
+        r = gate_read(packet, (size_t)n, &m);
+        if (r == 0 && lost)
+                r = m.kind == GATE_AUTHORITY ? -EMFILE : -EBADMSG;
+        else if (r == 0 && count != fds_of(&m))
                 r = -EBADMSG;
         if (r < 0) {
-                explicit_bzero(packet, (size_t)n); /* it may have been a secret */
-                for (size_t i = 0; i < count; i++)
-                        fd_close(&arrived[i]);
+                explicit_bzero(packet, (size_t)n);
+                packet_close(arrived, count);
                 return r;
         }
         if (count > 0)

@@ -148,7 +148,8 @@ struct gate_message {
 int gate_send(int socket, const struct gate_message *m, const int *fds, size_t fd_count);
 
 /* Receives one message into packet (GATE_PACKET_MAX bytes). Returns 1, 0 at end of file, -EAGAIN, -EBADMSG, or -errno.
- * A refused message is wiped from packet, and descriptors that come with it are closed. A GATE_SECRET that was accepted
+ * A refused message is wiped from packet, and descriptors that come with it are closed; -EMFILE for a GATE_AUTHORITY
+ * that we had no descriptors left for. A GATE_SECRET that was accepted
  * is the caller's to wipe (explicit_bzero) once the value is where it belongs. Which kinds may come from the other end
  * is the caller's to know, too: both directions are read. */
 int gate_receive(int socket, void *packet, struct gate_message *ret, int fds[GATE_FDS_MAX], size_t *ret_fd_count);

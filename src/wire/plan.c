@@ -32,7 +32,8 @@ static const struct op ops[] = {
         [OP_ROOT_TMPFS] = {"root-tmpfs", "nn", PHASE_MOUNT, 0, true, false},
         [OP_ROOT_BIND] = {"root-bind", "p", PHASE_MOUNT, 0, true, false},
         [OP_ROOT_OVERLAY] = {"root-overlay", "pnn", PHASE_MOUNT, STEP_WATCH | STEP_EXACT, true, false},
-        [OP_DIR] = {"dir", "pn", PHASE_MOUNT, STEP_OPTIONAL, false, false},
+        [OP_ROOT_DISK] = {"root-disk", "nn", PHASE_MOUNT, STEP_WATCH, true, false},
+        [OP_DIR] = {"dir", "pn", PHASE_MOUNT, STEP_OPTIONAL | STEP_OWNED, false, false},
         [OP_LINK] = {"link", "pt", PHASE_MOUNT, STEP_OPTIONAL, false, false},
         [OP_FILE] = {"file", "pb", PHASE_MOUNT, STEP_OPTIONAL | STEP_REPLACE, false, false},
         [OP_COPY] = {"copy", "p", PHASE_MOUNT, 0, false, false},
@@ -40,6 +41,7 @@ static const struct op ops[] = {
         [OP_BIND] = {"bind", "pp", PHASE_MOUNT,
                      STEP_OPTIONAL | STEP_WRITE | STEP_NOEXEC | STEP_DEVICE | STEP_OWNED | STEP_EXACT, false, false},
         [OP_TMPFS] = {"tmpfs", "pnnn", PHASE_MOUNT, STEP_NOEXEC | STEP_WATCH, false, false},
+        [OP_DISK] = {"disk", "pnn", PHASE_MOUNT, STEP_NOEXEC | STEP_WATCH, true, false},
         [OP_OVERLAY] = {"overlay", "ppnn", PHASE_MOUNT, STEP_NOEXEC | STEP_OWNED | STEP_WATCH | STEP_EXACT, true,
                         false},
         [OP_PROC] = {"proc", "p", PHASE_MOUNT, 0, true, true},
@@ -156,8 +158,10 @@ static int check_whole(const unsigned seen[OP_COUNT], struct err *err) {
                 if (ops[i].once && seen[i] > 1)
                         return err_set(err, ERR_CORRUPT, "the plan has more than one '%s' step", ops[i].name);
         }
-        if (seen[OP_ROOT_TMPFS] + seen[OP_ROOT_BIND] + seen[OP_ROOT_OVERLAY] != 1)
+        if (seen[OP_ROOT_TMPFS] + seen[OP_ROOT_BIND] + seen[OP_ROOT_OVERLAY] + seen[OP_ROOT_DISK] != 1)
                 return err_set(err, ERR_CORRUPT, "the plan does not have exactly one root");
+        if (seen[OP_ROOT_DISK] + seen[OP_DISK] > 1)
+                return err_set(err, ERR_CORRUPT, "the plan shows its one disk at two places");
         if (seen[OP_LOOPBACK] + seen[OP_NETWORK] > 1 || seen[OP_NETWORK] != seen[OP_REACH])
                 return err_set(err, ERR_CORRUPT, "the plan's network is not either closed or led through the gate");
         if (seen[OP_LANDLOCK] != seen[OP_LANDLOCK_END])

@@ -37,6 +37,7 @@ enum plan_op {
         OP_ROOT_TMPFS,   /* size, inodes */
         OP_ROOT_BIND,    /* host directory, read-only */
         OP_ROOT_OVERLAY, /* host directory, copy-on-write: size, inodes */
+        OP_ROOT_DISK,    /* the sandbox's disk over its image: size, inodes */
         OP_DIR,          /* path, mode */
         OP_LINK,         /* path, target */
         OP_FILE,         /* path, content */
@@ -44,6 +45,7 @@ enum plan_op {
         OP_LIKE_HOST,    /* path: the same symbolic link as on the host, or a read-only bind of the directory */
         OP_BIND,         /* host path, path inside */
         OP_TMPFS,        /* path, size, inodes, mode */
+        OP_DISK,         /* path, size, inodes: the sandbox's disk appears here */
         OP_OVERLAY,      /* host directory, path inside, size, inodes: a copy-on-write view */
         OP_PROC,         /* path */
         OP_LOOPBACK,     /* 127.0.0.1 and ::1 answer inside, and nothing else does */
@@ -77,10 +79,11 @@ enum {
         STEP_OPTIONAL = 1 << 0, /* the host may lack the path */
         STEP_WRITE = 1 << 1,    /* bind: writable; otherwise read-only */
         STEP_NOEXEC = 1 << 2,
-        STEP_DEVICE = 1 << 3,   /* bind: a device node */
-        STEP_OWNED = 1 << 4,    /* bind, overlay: the owner of the host path appears as the user */
-        STEP_WATCH = 1 << 5,    /* tmpfs, overlay: report when it is full */
-        STEP_EXACT = 1 << 7,    /* bind, overlay: no symbolic link on the way to the host path */
+        STEP_DEVICE = 1 << 3, /* bind: a device node */
+        STEP_OWNED = 1 << 4,  /* bind, overlay: the owner of the host path appears as the user; dir: made for the user,
+                                 if it is not there */
+        STEP_WATCH = 1 << 5,  /* tmpfs, overlay, disk: report when it is full */
+        STEP_EXACT = 1 << 7,  /* bind, overlay: no symbolic link on the way to the host path */
         STEP_UNLINKED = 1 << 6, /* rule: only if the path is not a symbolic link */
         STEP_REPLACE = 1 << 9,  /* file: in the place of one that a tree of others' has there */
         STEP_TRUST = 1 << 8,    /* network: the gate opens TLS, so its authority is trusted inside */

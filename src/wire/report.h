@@ -17,6 +17,7 @@ enum report_kind {
         REPORT_EXITED,          /* status: the command's wait status */
         REPORT_NETWORK,         /* the sockets that everything leads to: GATE_TCP to GATE_DENIALS of wire/gate.h */
         REPORT_LEARN,           /* to the watcher of --learn, never to the launcher: the listener of its filter */
+        REPORT_SERVING,         /* the guest of a sandbox that lives accepts connections; nothing follows */
 };
 
 struct report {

@@ -83,6 +83,63 @@ static void mandatory_steps_are_mandatory(void) {
         }
 }
 
+/* A plan whose root is a disk, or that has one at a path: `ops` are added in the place of the empty root. */
+static int disk_plan(unsigned roots, unsigned disks, unsigned flags, struct buf *text) {
+        _cleanup_buf_ struct buf b = {0}, rest = {0};
+        struct plan p;
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        small_plan(&rest, -1);
+        CHECK(plan_end(&rest, NULL) == 0);
+        CHECK(plan_check(rest.data, rest.size, &p, NULL) == 0);
+        plan_begin(&b, hash);
+        while (plan_next(&p, &walk, &s)) {
+                if (s.op != OP_ROOT_TMPFS) {
+                        /* steps of the small plan have at most two texts, two numbers or one blob */
+                        if (s.blob)
+                                plan_add(&b, s.op, s.flags, s.blob, s.blob_size);
+                        else if (s.text[0])
+                                plan_add(&b, s.op, s.flags, s.text[0], s.text[1]);
+                        else
+                                plan_add(&b, s.op, s.flags, s.number[0], s.number[1]);
+                        continue;
+                }
+                if (roots == 0)
+                        plan_add(&b, OP_ROOT_TMPFS, 0, (uint64_t)4096, (uint64_t)16);
+                for (unsigned i = 0; i < roots; i++)
+                        plan_add(&b, OP_ROOT_DISK, flags, (uint64_t)(1 << 30), (uint64_t)4096);
+                for (unsigned i = 0; i < disks; i++)
+                        plan_add(&b, OP_DISK, flags, "/home/agent", (uint64_t)(1 << 30), (uint64_t)4096);
+        }
+        int r = plan_end(&b, NULL);
+        if (r < 0)
+                return r;
+        CHECK(plan_check(b.data, b.size, &p, NULL) == 0);
+        walk = (struct plan_walk){0};
+        while (plan_next(&p, &walk, &s))
+                if (s.op == OP_DISK || s.op == OP_ROOT_DISK) {
+                        CHECK(s.number[0] == 1 << 30 && s.number[1] == 4096 && s.flags == flags);
+                        plan_print_step(&s, text);
+                }
+        return 0;
+}
+
+static void a_plan_has_one_disk_at_most(void) {
+        _cleanup_buf_ struct buf text = {0};
+
+        CHECK(disk_plan(0, 1, STEP_NOEXEC | STEP_WATCH, &text) == 0);
+        CHECK(text.data && strstr(text.data, "disk            /home/agent 1073741824 4096 [noexec] [watched]"));
+        CHECK(disk_plan(1, 0, STEP_WATCH, &text) == 0);
+        CHECK(text.data && strstr(text.data, "root-disk       1073741824 4096 [watched]"));
+        CHECK(disk_plan(0, 0, 0, &text) == 0);
+        CHECK(disk_plan(0, 2, 0, &text) == ERR_CORRUPT);
+        CHECK(disk_plan(2, 0, 0, &text) == ERR_CORRUPT);
+        CHECK(disk_plan(1, 1, 0, &text) == ERR_CORRUPT);
+        CHECK(disk_plan(0, 1, STEP_WRITE, &text) == ERR_CORRUPT);
+        CHECK(disk_plan(1, 0, STEP_NOEXEC, &text) == ERR_CORRUPT);
+}
+
 static void order_flags_and_paths_are_checked(void) {
         _cleanup_buf_ struct buf late = {0}, flags = {0}, path = {0}, rule = {0};
 
@@ -138,5 +195,5 @@ static void strings_with_nul_are_refused(void) {
         CHECK(!wire_ok(&h) && wire_u64(&h) == 0);
 }
 
-TEST_MAIN(TEST(a_plan_reads_back), TEST(mandatory_steps_are_mandatory), TEST(order_flags_and_paths_are_checked),
-          TEST(damage_is_survived), TEST(strings_with_nul_are_refused))
+TEST_MAIN(TEST(a_plan_reads_back), TEST(mandatory_steps_are_mandatory), TEST(a_plan_has_one_disk_at_most),
+          TEST(order_flags_and_paths_are_checked), TEST(damage_is_survived), TEST(strings_with_nul_are_refused))

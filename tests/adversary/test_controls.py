@@ -130,13 +130,11 @@ def test_interactive_shell(host, person, profile):
     with Terminal(person, profile, ["bash", "--norc", "-i"]) as shell:
         shell.type("PS1='rea''dy> '\n", "ready> ")
         shell.type("sleep 30\n", "sleep 30")
-        time.sleep(0.3)
-        shell.type("\x1a", "Stopped")
+        shell.type("\x1a", "Stopped", again=0.5)
         shell.type("jobs\n", "sleep 30")
         shell.type("fg\n", "sleep 30")
-        time.sleep(0.3)
-        shell.type("\x03", "ready> ")
+        shell.type("\x03", "ready> ", again=0.5)
         shell.resize(33, 77)
-        shell.type("stty size; tty\n", "33 77")
+        shell.type("stty size; tty\n", "33 77", again=2)  # the size follows a moment later
         shell.type("echo a$((1 + 1))b; (sleep 30 &) ; exit 5\n", "a2b")
-        assert shell.process.wait(10) == 5
+        assert shell.process.wait(60) == 5

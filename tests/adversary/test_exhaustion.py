@@ -1,10 +1,10 @@
 """Attempts to use up what everybody shares, each against a small limit and, as a control, below a larger one. What is
 believed is the record, which the launcher makes from what the kernel counted, and what arrived outside."""
 import subprocess
-import time
 
 import pytest
 
+import judge
 from judge import PROBE
 
 MIB = 1 << 20
@@ -65,9 +65,11 @@ def test_shared_memory(person, profile):
 
 @pytest.mark.parametrize("name", ["inode-bomb", "deep-folders"])
 def test_files(person, profile, name):
-    run = attempt(person, profile, name, "--inodes", "1000", facts=[workspace(profile), "ceiling=4000"])
-    assert run.only["result"] == "refused" and run.only["errno"] == "ENOSPC", f"OPEN: {run.only}"
-    assert run.wall < 10
+    def once():
+        run = attempt(person, profile, name, "--inodes", "1000", facts=[workspace(profile), "ceiling=4000"])
+        assert run.only["result"] == "refused" and run.only["errno"] == "ENOSPC", f"OPEN: {run.only}"
+        return run.wall
+    assert judge.quickest(once, 10) < 10
     control = attempt(person, profile, name, "--inodes", "1000", facts=[workspace(profile), "ceiling=500"])
     assert control.only["result"] == "done", control.only
 
@@ -116,15 +118,15 @@ PASS_ONE = ("import array, resource, socket; a, b = socket.socketpair(); resourc
 
 def left_for_the_host(host, person, profile):
     """Can the host still pass descriptors while the sandbox has as many in flight as it could get?"""
-    process = person.start(profile, [PROBE, "in-flight-bomb", *host.facts(person, profile), "hold=2000"],
+    process = person.start(profile, [PROBE, "in-flight-bomb", *host.facts(person, profile), "hold=20000"],
                            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     assert process.stdout.readline() == b"full\n"
     with person.popen(["/usr/bin/python3", "-ISc", PASS_ONE], stderr=subprocess.DEVNULL) as outside:
-        status = outside.wait(10)
+        status = outside.wait(60)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     with person.popen(["/usr/bin/python3", "-ISc", PASS_ONE]) as control:
-        assert control.wait(10) == 0, "control: without the sandbox it can"
+        assert control.wait(60) == 0, "control: without the sandbox it can"
     return status == 0
 
 
@@ -140,13 +142,17 @@ def test_processors(person, profile):
     run = attempt(person, profile, "cpu-spin", "--cpus", "0.5", facts=["ms=900"])
     usage = run.record["usage"]
     assert usage["cpu_us"] <= 0.5 * usage["wall_us"] * 1.25 + 60000, f"OPEN: {usage}"
+    # it ran into its limit, unless this machine was too busy to give it as much
     assert usage["throttled_us"] is None or usage["throttled_us"] > 0, usage
 
 
 def test_processor_time(person, profile):
-    run = attempt(person, profile, "cpu-spin", "--cpu-time", "400ms", facts=["ms=15000"])
-    assert run.record["reason"] == "budget", f"OPEN: {run}"
-    assert run.wall < 8 and run.record["usage"]["cpu_us"] < 3_000_000, run
+    def once():
+        run = attempt(person, profile, "cpu-spin", "--cpu-time", "400ms", facts=["ms=60000"])
+        assert run.record["reason"] == "budget", f"OPEN: {run}"
+        assert run.record["usage"]["cpu_us"] < 3_000_000, run
+        return run.wall
+    assert judge.quickest(once, 8) < 8
 
 
 def test_output(person, profile):
@@ -166,10 +172,10 @@ def test_output_without_reader(person, profile):
 @pytest.mark.parametrize("on_terminal", [False, True], ids=["pipe", "terminal"])
 def test_deadline(person, profile, on_terminal):
     """Every signal blocked, one process stopped: over at the deadline all the same."""
-    start = time.monotonic()
-    run = attempt(person, profile, "stubborn", "--timeout", "700ms", on_terminal=on_terminal)
-    assert run.status == 124 and run.record["reason"] == "timeout", f"OPEN: {run}"
-    assert time.monotonic() - start < 5
+    def once():
+        run = attempt(person, profile, "stubborn", "--timeout", "700ms", on_terminal=on_terminal)
+        assert run.status == 124 and run.record["reason"] == "timeout", f"OPEN: {run}"
+    assert judge.quickest(once, 5) < 5
 
 
 @pytest.mark.parametrize("script, status, reason", [("exit 137", 137, "exited"), ("kill -9 $$", 137, "signal"),

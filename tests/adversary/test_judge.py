@@ -29,7 +29,7 @@ def weak(host, kind):
     terminal = os.openpty()
     try:
         sibling.stdout.readline()
-        sleeper = next(pid for pid, words in host.marked_processes().items() if words.startswith("sleep 101"))
+        sleeper = host.wait_for_process("sleep 101")
         host.forget()
         facts = [word for word in host.facts(person, "low") if not word.startswith("setid=")]
         argv = [host.probe, "all-quick", *facts, f"setid={host.setid}", f"share={share}", f"folder={share}",
@@ -62,10 +62,10 @@ def test_opens_with_an_ordinary_init(host, name):
     """PID 1 is the probe itself, with a descriptor 3, in namespaces of a user's own."""
     check, person = table.BY_NAME[name], host.person("rootless")
     argv = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", host.probe, name,
-            f"host-pidns={host.host_pidns}"]
+            f"host-pidns={host.host_pidns}", "control=yes"]
     process = person.popen(["/bin/sh", "-c", 'exec "$@" 3<>/dev/null', "sh", *argv], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     run = judge.Run(process.returncode, out, err, None, 0)
     found = judge.verdict(check, run.lines.get(name))
     assert found == OPEN, f"{found}: {run}: this check would not notice a missing {check.mechanism}"
@@ -89,25 +89,75 @@ def test_host_is_whole_afterwards(host):
     assert oct(os.stat("/dev/null").st_mode) == "0o20666"
 
 
+def listed(host, *flags):
+    said = subprocess.run([host.probe, "list"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[1] for line in said.splitlines() if all(flag in line.split()[2:] for flag in flags)]
+
+
+@pytest.mark.parametrize("kind", ["user", "root"])
+def test_nothing_runs_unasked(host, kind):
+    """Without the judge's word, or in its pid namespace without control=yes, not even harmless attempts run."""
+    person = host.person("rootless" if kind == "user" else "root")
+    for facts in ([], ["control=yes"], ["host-pidns="], ["host-pidns=12x", "control=yes"], ["host-pidns=-1", "control=yes"],
+                  [f"host-pidns={host.host_pidns}"], [f"host-pidns={host.host_pidns}", "control=no"]):
+        for name in ("all-quick", "kill-all", "tcp-v4"):
+            process = person.popen([host.probe, name, *facts], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 2 and not out and b"nothing is tried here" in err, (name, facts, out, err)
+
+
+def test_set_user_id_copy_does_nothing(host):
+    """Whoever finds the set-user-ID copy cannot have it read root's files."""
+    facts = [f"host-pidns={host.host_pidns}", "control=yes", f"canary-root={host.canaries['root']}"]
+    process = host.person("rootless").popen([host.setid, "host-root-file", *facts], stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and not out and b"set-user-ID" in err, (out, err)
+
+
 @pytest.mark.parametrize("kind", ["user", "root"])
 def test_guarded_attempts_do_not_run_outside(host, kind):
-    said = subprocess.run([host.probe, "list"], capture_output=True, text=True, check=True).stdout
-    names = [line.split()[1] for line in said.splitlines() if line.startswith("exhaustion")]
     person = host.person("rootless" if kind == "user" else "root")
-    for name in [*names, "kill-all", "kill-init", "writable-sweep", "leave", "daemonise", "stay", "proc-rest"]:
-        for facts in ([], [f"host-pidns={host.host_pidns}"], ["host-pidns=1"]):
-            if kind == "user" and facts == ["host-pidns=1"]:
-                continue  # a user's own lie: it maps nobody to id 0, and could run a bomb without us just as well
-            process = person.popen([host.probe, name, *facts], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            out, err = process.communicate(timeout=20)
-            assert b'"guarded"' in out, (name, facts, out, err)
+    names = listed(host, "guarded")
+    assert len(names) > 30
+    first = host.host_pidns == 0xeffffffc  # the machine's first pid namespace is known whatever is said
+    for lie in [host.host_pidns, *([1] if first else [])]:
+        process = person.popen([host.probe, ",".join(names), f"host-pidns={lie}", "control=yes"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=60)
+        lines = judge.Run(process.returncode, out, err, None, 0).lines
+        assert set(lines) == set(names), (out, err)
+        assert {line["result"] for line in lines.values()} == {"guarded"}, lines
 
 
-def test_guard_believes_only_a_sandbox(host):
-    """In a pid namespace whose root is the host's root, too, nothing guarded runs."""
-    out = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", host.probe, "kill-all",
-                          f"host-pidns={host.host_pidns}"], capture_output=True, text=True, check=True).stdout
-    assert '"guarded"' in out and "id 0 of the host" in out, out
+def known_as(uid):
+    """The same id under another name."""
+    return ["bwrap", "--bind", "/", "/", "--unshare-user", "--uid", str(uid), "--gid", str(uid)]
+
+
+@pytest.mark.parametrize("around, why", [
+    ([], "user namespace"),                                       # the host's root in a pid namespace of its own
+    (["unshare", "--user", "--map-root-user"], "host's root"),    # under another name for the same id
+    (known_as(65534), "host's root"),                             # and that is how the kernel shows whom it cannot name
+    ([*known_as(1000), *known_as(7)], "host's root"),             # two maps, the nearer of which does not show 0
+    (["setpriv", "--reuid=4242", "--clear-groups", "--inh-caps=+sys_admin", "--ambient-caps=+sys_admin"],
+     "user namespace"),
+], ids=["root", "mapped", "overflow", "nested", "capable"])
+def test_guard_believes_only_a_sandbox(host, around, why):
+    """In a pid namespace where somebody is, or can become, the host's root nothing guarded runs."""
+    out = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", *around, host.probe, "kill-all",
+                          f"host-pidns={host.host_pidns}"], capture_output=True, text=True, check=False)
+    assert '"guarded"' in out.stdout and why in out.stdout, out
+
+
+@pytest.mark.parametrize("fake", ["mount -t tmpfs none /proc", "mount -t tmpfs none /proc; mkdir -p /proc/self/ns "
+                                  "/proc/sys/kernel; touch /proc/self/ns/pid /proc/self/ns/user; "
+                                  "echo 65534 >/proc/sys/kernel/overflowuid; echo '0 1000 1' >/proc/self/uid_map"],
+                         ids=["absent", "faked"])
+def test_guard_needs_a_real_proc(host, fake):
+    out = subprocess.run(["unshare", "--pid", "--mount", "--fork", "sh", "-c", f'{fake}; exec "$@"', "sh", host.probe,
+                          "kill-all", f"host-pidns={host.host_pidns}"], capture_output=True, text=True, check=False)
+    assert out.returncode == 2 and not out.stdout and "cannot tell" in out.stderr, out
 
 
 def test_weak_sandbox_is_found_out(host):
@@ -115,7 +165,9 @@ def test_weak_sandbox_is_found_out(host):
     person = host.person("root")
     argv = ["bwrap", "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--unshare-pid", "--proc", "/proc"]
     host.forget()
-    process = person.popen([*argv, host.probe, "all-quick", *host.facts(person, "low"), f"folder={person.folder()}"],
+    folder = person.folder()
+    facts = [*host.facts(person, "low"), f"folder={folder}", f"share={folder}"]
+    process = person.popen([*argv, host.probe, "all-quick", *facts],
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = process.communicate(timeout=120)
     lines = judge.Run(process.returncode, out, err, None, 0).lines
@@ -128,7 +180,7 @@ def test_weak_sandbox_is_found_out(host):
 
 
 def test_verdicts():
-    check = table.Check("x", "files", "nothing", "EPERM", "user", ["SECRET"])
+    check = table.Check("x", "files", "nothing", "EPERM", "user", secrets=["SECRET"])
     line = {"result": "refused", "errno": "EPERM", "evidence": ""}
     assert judge.verdict(check, line) == judge.PROMISED
     assert judge.verdict(check, {**line, "errno": "EIO"}) == judge.OTHERWISE

@@ -21,7 +21,7 @@ def suite():
     made = Suite()
     for name in PEOPLE if harness.IS_ROOT else ["rootless"]:
         # the first run of each may make what is kept for later ones: caches, the file of id locks
-        result = harness.run(made.person(name), "--", "true", timeout=10)
+        result = harness.run(made.person(name), "--", "true")
         if result.status:
             pytest.exit(f"nothing works: stockade run -- true as {name}: {result}", 4)
     harness.until(lambda: not made.processes())
@@ -94,7 +94,7 @@ def patience(request):
     def ring(*_):
         raise AssertionError("this test waits for something that does not come")
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, (200 if request.node.get_closest_marker("long") else 30) * harness.SLOW)
+    signal.setitimer(signal.ITIMER_REAL, (400 if request.node.get_closest_marker("long") else 120) * harness.SLOW)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
 

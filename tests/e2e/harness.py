@@ -12,15 +12,20 @@ import os
 import pwd
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE / "tests/common"))
+from stopwatch import quickest  # noqa: E402,F401
+
 SCALE = float(os.environ.get("STOCKADE_E2E_SCALE", "1"))
 SLOW = float(os.environ.get("STOCKADE_E2E_SLOW", "1"))
 MUST_WORK = os.environ.get("STOCKADE_MUST_WORK") == "1"
+ENOUGH = 30  # seconds: what comes at all has come by then, however busy this machine is
 IS_ROOT = os.geteuid() == 0
 TEST_USER, TEST_UID = "stockade-e2e-0", 4260  # the first free one of several: see suite.py
 CGROUP = Path("/sys/fs/cgroup")
@@ -29,6 +34,10 @@ PYTHON = "/usr/bin/python3"
 # what a user without delegated cgroups has to do without
 WITHOUT_CGROUPS = [word for key in ("limits.memory", "limits.processes", "limits.cpus", "budget.cpu")
                    for word in ("--accept-missing", key)]
+
+# whoever ends a suite early ends what it started, too: as ^C does
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.default_int_handler)
 
 
 def rounds(count):
@@ -42,7 +51,7 @@ def missing(why):
     pytest.skip(why)
 
 
-def until(condition, seconds=2.0, step=0.005):
+def until(condition, seconds=ENOUGH, step=0.005):
     """Waits for condition() to become true; returns whether it did."""
     end = time.monotonic() + seconds * SLOW
     while not condition():
@@ -50,6 +59,12 @@ def until(condition, seconds=2.0, step=0.005):
             return bool(condition())
         time.sleep(step)
     return True
+
+
+def processor_time():
+    """Seconds of processor time that our children have taken: what else this machine does is not in it."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 class Person:
@@ -150,7 +165,7 @@ class Result:
         return f"<{self.status} out={self.out[-300:]!r} err={self.err[-500:]!r} record={self.record}>"
 
 
-def finish(process, record=None, input=None, timeout=20):
+def finish(process, record=None, input=None, timeout=60):
     """Waits for a started launcher and collects what it left."""
     start = time.monotonic()
     try:
@@ -158,7 +173,7 @@ def finish(process, record=None, input=None, timeout=20):
     except subprocess.TimeoutExpired:
         process.kill()
         try:
-            out, err = process.communicate(timeout=5)
+            out, err = process.communicate(timeout=ENOUGH)
         except subprocess.TimeoutExpired:  # somebody else holds the pipes
             out = err = b"(pipes are still open)"
         pytest.fail(f"still running after {timeout} s: {process.args}\n{(out or b'')[-500:]!r}\n{(err or b'')[-500:]!r}")
@@ -173,7 +188,7 @@ def read_record(path):
     return json.loads(text)
 
 
-def run(person, *args, input=b"", timeout=20, env=None, record=True, **kw):
+def run(person, *args, input=b"", timeout=60, env=None, record=True, **kw):
     """`stockade run ARGS`, to its end. Streams are pipes unless said otherwise."""
     path = person.home / "record.json" if record else None
     for stream in ("stdout", "stderr"):
@@ -193,7 +208,7 @@ def start(person, *args, record=None, **kw):
     return person.popen(person.command(*args, record=record), **kw)
 
 
-def verb(person, *args, env=None, timeout=20, cwd=None):
+def verb(person, *args, env=None, timeout=60, cwd=None):
     """Any other verb."""
     process = person.popen([person.suite.launcher, *args], env=env, cwd=cwd or person.home, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)

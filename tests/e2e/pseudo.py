@@ -43,7 +43,7 @@ class Terminal:
             return True
         return False
 
-    def expect(self, pattern, seconds=5):
+    def expect(self, pattern, seconds=harness.ENOUGH):
         """Waits until the pattern is shown; what is before it and the pattern itself are forgotten."""
         pattern = re.compile(pattern.encode() if isinstance(pattern, str) else pattern)
         end = time.monotonic() + seconds * harness.SLOW
@@ -62,7 +62,7 @@ class Terminal:
     def is_raw(self):
         return not self.now()[3] & termios.ICANON
 
-    def wait(self, seconds=10):
+    def wait(self, seconds=harness.ENOUGH):
         """Waits for the launcher, showing what comes; returns its status."""
         end = time.monotonic() + seconds * harness.SLOW
         while self.process.poll() is None:

@@ -54,8 +54,10 @@ class Suite:
         siblings = [binary, binary.with_name("stockade-policy")]
         guest = binary.with_name("stockade-guest")
         siblings.append(guest if guest.exists() else binary.parents[1] / "guest/stockade-guest")
-        for name in ("stockade-gate", "stockade-gate-tls.so"):
-            siblings += [file for file in (binary.with_name(name), binary.parents[1] / "gate" / name) if file.exists()][:1]
+        for name, place in (("stockade-gate", "gate"), ("stockade-gate-tls.so", "gate"), ("stockade-verify", "verify"),
+                            ("stockade-probe", "probe"), ("stockade-ledger", "ledger"), ("stockaded", "warden"),
+                            ("stockade-operator", "operator"), ("stockade-pack", "pack")):
+            siblings += [file for file in (binary.with_name(name), binary.parents[1] / place / name) if file.exists()][:1]
         folder = self.folder / "bin"
         folder.mkdir()
         for file in siblings:
@@ -75,6 +77,10 @@ class Suite:
         for mount in [*mounts, (b"none", b"/", None, MS_REC | MS_SHARED, None)]:
             if libc.mount(*mount):
                 raise OSError(ctypes.get_errno(), f"mount {mount}")
+        # the network namespaces of others: their mounts would go from here, too, when they are removed there
+        places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        for place in reversed([p for p in places if p.startswith("/run/netns")]):
+            libc.umount2(place.encode(), 2)  # MNT_DETACH; it may have gone meanwhile
 
     def own_cgroups(self):
         """A child of our own cgroup in every hierarchy; everything that is started here stays below it."""
@@ -161,8 +167,8 @@ class Suite:
                 "processes": sorted(self.processes().items()),
                 "files": sorted(self.files())}
 
-    def left_since(self, before, seconds=2.0):
-        """What is there now and was not there before, after at most two seconds; {} if nothing."""
+    def left_since(self, before, seconds=harness.ENOUGH):
+        """What is there now and was not there before, after a time in which all should have gone; {} if nothing."""
         left = {}
 
         def nothing():

@@ -68,9 +68,9 @@ def test_cycle(run, place):
 
 def test_huge_profile(run, place):
     (place / "bad.yaml").write_text("profile: 1\n" + "# x\n" * (10 << 18))
-    begin = time.monotonic()
+    begin = harness.processor_time()
     refused(run("--profile", place / "bad.yaml", "--", "true"), "bad.yaml")
-    assert time.monotonic() - begin < 2 * harness.SLOW
+    assert harness.processor_time() - begin < 2 * harness.SLOW
 
 
 def test_endless_profile(run):

@@ -189,8 +189,8 @@ def test_signals_without(who, enosys, call):
     try:
         if process.stdout.readline() == b"up\n":
             process.terminate()
-            assert process.wait(3 * harness.SLOW) == 9
+            assert process.wait(harness.ENOUGH * harness.SLOW) == 9
         else:
-            assert process.wait(5) == 125
+            assert process.wait(harness.ENOUGH * harness.SLOW) == 125
     finally:
         harness.stop(process)

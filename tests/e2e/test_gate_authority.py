@@ -36,9 +36,9 @@ def carried(net):
 URL, HEADER = "https://api.example.test/", 'Authorization: Bearer $API_TOKEN'
 RAW = r'printf "GET / HTTP/1.1\r\nHost: api.example.test\r\nAuthorization: Bearer $API_TOKEN\r\nConnection: close\r\n\r\n" |'
 COMMANDS = {
-    "curl": f'curl -sS -m 6 -H "{HEADER}" {URL}',
-    "curl-direct": f'curl --noproxy "*" -sS -m 6 -H "{HEADER}" {URL}',
-    "curl-http2": f'curl --http2 -sS -m 6 -H "{HEADER}" {URL}',
+    "curl": f'curl -sS -m 30 -H "{HEADER}" {URL}',
+    "curl-direct": f'curl --noproxy "*" -sS -m 30 -H "{HEADER}" {URL}',
+    "curl-http2": f'curl --http2 -sS -m 30 -H "{HEADER}" {URL}',
     "wget": f'wget -q -T 6 -t 1 -O - --header "{HEADER}" {URL}',
     "openssl": f"{RAW} openssl s_client -quiet -verify_return_error -ign_eof -connect api.example.test:443"
                " -servername api.example.test 2>/dev/null",
@@ -52,8 +52,8 @@ def test_fetch(net, opened, name):
 
 
 PYTHON = {
-    "urllib": "import urllib.request as u; print(u.urlopen(u.Request(URL, headers=HEADERS), timeout=6).read().decode())",
-    "requests": "import requests; print(requests.get(URL, headers=HEADERS, timeout=6).text)",
+    "urllib": "import urllib.request as u; print(u.urlopen(u.Request(URL, headers=HEADERS), timeout=20).read().decode())",
+    "requests": "import requests; print(requests.get(URL, headers=HEADERS, timeout=20).text)",
     "aiohttp": """import aiohttp, asyncio
 async def fetch():
     async with aiohttp.ClientSession() as session:
@@ -90,7 +90,7 @@ def test_pip(net, opened):
     net.world.web.files = {"/simple/demo/": ("text/html", page),
                            "/files/demo-1.0-py3-none-any.whl": ("application/zip", wheel())}
     opened('/usr/bin/pip3 install -q --no-cache-dir --disable-pip-version-check --retries 0 --timeout 6 --target /tmp/t '
-           '--index-url "https://user:$API_TOKEN@api.example.test/simple" demo', timeout=28)
+           '--index-url "https://user:$API_TOKEN@api.example.test/simple" demo')
     assert {"/simple/demo/", "/files/demo-1.0-py3-none-any.whl"} <= {e["path"] for e in net.seen.requests()}
 
 
@@ -105,12 +105,12 @@ def test_npm(net, opened):
                            "/demo-package/-/demo-package-1.0.0.tgz": ("application/octet-stream", tarball)}
     opened('mkdir /tmp/p && cd /tmp/p && echo "//api.example.test/:_authToken=$API_TOKEN" > .npmrc && npm install --cache '
            '/tmp/c --no-audit --no-fund --no-update-notifier'
-           ' --fetch-retries=0 --fetch-timeout=6000 --registry https://api.example.test/ demo-package >&2', timeout=28)
+           ' --fetch-retries=0 --fetch-timeout=6000 --registry https://api.example.test/ demo-package >&2')
     assert carried(net)
 
 
 def test_java(net, opened, fetch_class):
-    result = opened(f"java -Xmx200m -cp {fetch_class} Fetch https://api.example.test/", "--ro", fetch_class, timeout=28)
+    result = opened(f"java -Xmx200m -cp {fetch_class} Fetch https://api.example.test/", "--ro", fetch_class)
     assert "hello from internet" in result.text
 
 
@@ -144,7 +144,7 @@ def test_hosts_store_is_unchanged(net):
     """The authority is trusted inside and nowhere else."""
     bundle = net.world.folder / "etc/ssl/certs/ca-certificates.crt"
     before = bundle.read_bytes()
-    net.sh("curl -sS -m 6 https://api.example.test/", *net.profile(RULES), "--secret", "API_TOKEN",
+    net.sh("curl -sS -m 30 https://api.example.test/", *net.profile(RULES), "--secret", "API_TOKEN",
            env={"API_TOKEN": VALUE}).ok()
     assert bundle.read_bytes() == before
     assert not list(net.world.folder.glob("etc/ssl/**/*stockade*")) and shutil.which("openssl")

@@ -34,8 +34,8 @@ def both(net, script, *options, good="example.test", bad="evil.test", **kw):
     return yes, no
 
 
-@pytest.mark.parametrize("command", ["curl -sS -m 6 https://$HOST/", "curl -sSf -m 6 http://$HOST/",
-                                     "curl -sS -m 6 --noproxy '*' https://$HOST/",
+@pytest.mark.parametrize("command", ["curl -sS -m 30 https://$HOST/", "curl -sSf -m 30 http://$HOST/",
+                                     "curl -sS -m 30 --noproxy '*' https://$HOST/",
                                      "wget -q -T 6 -t 1 -O - https://$HOST/", "wget -q -T 6 -t 1 -O - http://$HOST/",
                                      "wget --no-proxy -q -T 6 -t 1 -O - https://$HOST/"])
 def test_fetch(net, command):
@@ -49,7 +49,7 @@ def test_large_transfers(net):
     """50 MB down and 10 MB up, byte for byte."""
     script = ("curl -sS -m 20 https://$HOST/bytes/50000000 | sha256sum; head -c 10000000 /dev/zero > /tmp/f; sha256sum < /tmp/f;"
               "curl -sS -m 20 --data-binary @/tmp/f https://$HOST/upload; curl -sS -m 20 -T /tmp/f http://$HOST/upload")
-    result = net.sh(f"HOST=example.test; {script}", *allow("example.test"), timeout=28)
+    result = net.sh(f"HOST=example.test; {script}", *allow("example.test"))
     down, up, *answers = result.ok().splitlines()
     assert down.split()[0] == hashlib.sha256((b"0123456789abcdef" * 3125000)).hexdigest()
     assert len(answers) == 2 and all(answer == f"10000000 {up.split()[0]}" for answer in answers), result
@@ -70,7 +70,7 @@ def test_http2(net):
     node, folder = need("node"), net.world.folder / "tls"
     server = net.world.start([node, "-e", HTTP2, folder / "good.key", folder / "good.pem"], ready=9443)
     try:
-        result = net.run(*allow("db.example.test:9443"), "--", "curl", "-sS", "--http2", "-m", "6", "-w", "%{http_version}",
+        result = net.run(*allow("db.example.test:9443"), "--", "curl", "-sS", "--http2", "-m", "30", "-w", "%{http_version}",
                          "https://db.example.test:9443/")
         assert result.ok() == "two for db.example.test:9443\n2"
     finally:
@@ -120,7 +120,7 @@ def test_pip(net):
     script = ("/usr/bin/pip3 install -q --no-cache-dir --disable-pip-version-check --retries 0 --timeout 6 --target /tmp/t "
               "--index-url https://$HOST/simple demo"
               "&& PYTHONPATH=/tmp/t /usr/bin/python3 -c 'import demo; print(demo.word)'")
-    yes, _ = both(net, script, "--profile", "medium", timeout=28)
+    yes, _ = both(net, script, "--profile", "medium")
     assert yes.text.strip().endswith("installed")
 
 
@@ -149,17 +149,17 @@ def test_npm(net):
     script = ("mkdir /tmp/p && cd /tmp/p && npm install --cache /tmp/c --no-audit --no-fund --no-update-notifier "
               "--fetch-retries=0 --fetch-timeout=6000"
               " --registry https://$HOST/ demo-package >&2 && node -p 'require(\"demo-package\")'")
-    yes, _ = both(net, script, "--profile", "medium", timeout=28)
+    yes, _ = both(net, script, "--profile", "medium")
     assert yes.text.strip().endswith("installed")
 
 
 PROGRAMS = {
     "urllib": (harness.PYTHON,
-               "import urllib.request,sys; print(urllib.request.urlopen(sys.argv[1], timeout=6).read().decode())"),
+               "import urllib.request,sys; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"),
     "requests": (harness.PYTHON,
-                 "import requests,sys; r = requests.get(sys.argv[1], timeout=6); r.raise_for_status(); print(r.text)"),
+                 "import requests,sys; r = requests.get(sys.argv[1], timeout=20); r.raise_for_status(); print(r.text)"),
     "requests-direct": (harness.PYTHON,
-                        "import requests,sys; s = requests.Session(); s.trust_env = False; r = s.get(sys.argv[1], timeout=6); print(r.text)"),
+                        "import requests,sys; s = requests.Session(); s.trust_env = False; r = s.get(sys.argv[1], timeout=20); print(r.text)"),
     "aiohttp": (harness.PYTHON,
                 "import aiohttp,asyncio,sys\nasync def f():\n async with aiohttp.ClientSession() as s:\n  async with s.get(sys.argv[1]) as r: "
                                 "print(await r.text())\nasyncio.run(f())"),
@@ -217,7 +217,7 @@ def fetch_class(suite):
 def test_java(net, fetch_class):
     """Plain HTTP: Java has a store of its own, which knows the world's authority only when the gate opens TLS."""
     yes, _ = both(net, f"java -Xmx200m -Xshare:auto -cp {fetch_class} Fetch http://$HOST/ | grep hello", "--profile",
-                  "medium", "--ro", fetch_class, timeout=28)
+                  "medium", "--ro", fetch_class)
     assert "hello from internet" in yes.text
 
 
@@ -227,7 +227,7 @@ def test_redirects_are_judged(net):
     targets = ["http://169.254.169.254/", "http://evil.test/", "http://127.0.0.1:8080/", "http://example.test:8080/",
                "http://inner.example.test/", "https://203.0.113.10/",
                "http://[::ffff:169.254.169.254]/", "http://172.31.0.2/"]
-    script = "".join(f"curl -gsSL -m 6 'https://example.test/redirect?{t}'; curl -gsSL -m 6 --noproxy '*' "
+    script = "".join(f"curl -gsSL -m 30 'https://example.test/redirect?{t}'; curl -gsSL -m 30 --noproxy '*' "
                      f"'https://example.test/redirect?{t}';" for t in targets)
     result = net.sh(script + "true", *allow("example.test"))
     assert "hello" not in result.ok() and {e["address"] for e in net.seen.all()} <= {"203.0.113.10", "2001:db8::10"}
@@ -248,5 +248,5 @@ threads = [threading.Thread(target=one, args=(i,)) for i in range(100)]
 for t in threads: t.start()
 for t in threads: t.join()
 say(good=sum(good))
-""", *allow("example.test"), "--processes", "200", timeout=28)
+""", *allow("example.test"), "--processes", "200")
     assert '"good": 100' in result.ok() and result.record["network"]["connections"] >= 100

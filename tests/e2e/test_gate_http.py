@@ -80,7 +80,7 @@ def test_what_can_be_read_in_two_ways(net):
     """400 or 403, and not one byte of it goes upstream."""
     net.names.zone["evil.test"] = ["203.0.113.20"]
     script = f"H = '{HOST}'\nFORMS = {{" + ",".join(f'{name!r}: "{form}"' for name, form in FORMS.items()) + "}\n" + TRY
-    result = net.py(script, *allow(HOST), "--processes", "250", timeout=28)
+    result = net.py(script, *allow(HOST), "--processes", "250")
     facts = json.loads(result.ok())
     assert facts["passed"] == {} and net.seen.bytes() == b"", (facts, net.seen.bytes()[:600])
     # what does not look like HTTP at all may be cut off without words
@@ -108,7 +108,7 @@ def test_every_request_of_a_connection(net):
     """The second request of a connection is judged as the first: by Host, by absolute form, pipelined or not."""
     result = net.py("""
 def two(second, where=("example.test", 80), first=None, wait=True):
-    c = tcp(*where); c.settimeout(4); c.sendall(first or get("/", "example.test"))
+    c = tcp(*where); c.settimeout(20); c.sendall(first or get("/", "example.test"))
     data = b""
     if wait:
         while b"hello" not in data:
@@ -155,7 +155,7 @@ for x in threads: x.start()
 for x in threads: x.join()
 assert b"hello" in out["good"], out
 assert not any(b"hello" in out[n] for n in out if n != "good"), out
-""", *allow("example.test"), timeout=28)
+""", *allow("example.test"))
     result.ok()
     assert {e["host"] for e in net.seen.requests()} == {"example.test"}
     assert not any(b"evil" in e["data"] for e in net.seen.all("raw"))

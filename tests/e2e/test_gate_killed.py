@@ -12,15 +12,16 @@ import harness
 from world import allow, by_root, by_user, gate_of
 
 GO_ON = """
-transfer = []
+transfer, begun = [], threading.Event()
 def slow():
-    transfer.append(len(ask(("example.test", 80), get("/slow/500", "example.test", "Connection: close\\r\\n"), 6)))
-t = threading.Thread(target=slow); t.start(); time.sleep(0.2)
+    c = tcp("example.test", 80, 20); c.sendall(get("/slow/500", "example.test", "Connection: close\\r\\n"))
+    first = c.recv(1); begun.set()
+    transfer.append(len(first + read(c, timeout=20)))
+t = threading.Thread(target=slow); t.start(); assert begun.wait(20)
 print("up", flush=True); sys.stdin.readline()
 facts = {"evil": 0, "address": 0, "good": 0, "dns": 0, "hang": 0}
-end = time.monotonic() + 1.8
-while time.monotonic() < end:
-    begin = time.monotonic()
+begin = time.monotonic()
+while time.monotonic() < begin + (1.8 if facts["good"] else 10):
     facts["evil"] += b"hello" in ask(PROXY, get("http://evil.test/", "evil.test", "Connection: close\\r\\n"),
                                      1) or b"hello" in ask(("evil.test", 80), get("/", "evil.test"), 1)
     facts["address"] += b"hello" in ask(("203.0.113.30", 80), get("/", "203.0.113.30", "Connection: close\\r\\n"), 1)
@@ -30,7 +31,7 @@ while time.monotonic() < end:
         try: s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b"secret", ("203.0.113.30", port))
         except OSError: pass
     time.sleep(0.05)
-t.join(7)
+t.join(30)
 say(transfer=transfer, **facts)
 """
 
@@ -60,7 +61,7 @@ def test_killed_during_a_transfer(net, times):
                 os.kill(gate_of(process, 1), signal.SIGKILL)
             except (AssertionError, ProcessLookupError):
                 break
-        result = harness.finish(process, record, timeout=20)
+        result = harness.finish(process, record)
     finally:
         harness.stop(process)
     facts = json.loads(result.ok())
@@ -78,14 +79,14 @@ def test_new_gate_knows_the_old_addresses(net):
     script = """
 first = dns(question("a.example.test"))[-4:]
 print("up", flush=True); sys.stdin.readline()
-end, again = time.monotonic() + 4, b""
+end, again = time.monotonic() + 20, b""
 while not again and time.monotonic() < end: again = dns(question("a.example.test"), timeout=0.3)
 say(first=first.hex(), again=again[-4:].hex(), other=dns(question("b.example.test"))[-4:].hex())
 """
     process = inside(net, *allow("*.example.test"), script=script)
     try:
         os.kill(gate_of(process), signal.SIGKILL)
-        result = harness.finish(process, None, b"\n", timeout=20)
+        result = harness.finish(process, None, b"\n")
     finally:
         harness.stop(process)
     facts = json.loads(result.ok())
@@ -94,16 +95,20 @@ say(first=first.hex(), again=again[-4:].hex(), other=dns(question("b.example.tes
 
 @by_root
 def test_stopped_gate_does_not_hold_up_the_end(net):
-    process = inside(net, *allow("example.test"), script='print("up", flush=True); sys.stdin.readline()')
-    gate = gate_of(process)
-    try:
-        os.kill(gate, signal.SIGSTOP)
-        start = time.monotonic()
-        process.communicate(b"\n", 10)
-        assert time.monotonic() - start < 5 and process.returncode == 0
-    finally:
-        harness.stop(process)
-    assert harness.until(lambda: not Path(f"/proc/{gate}").exists(), 3), "the gate outlives its sandbox"
+    def once():
+        process = inside(net, *allow("example.test"), script='print("up", flush=True); sys.stdin.readline()')
+        gate = gate_of(process)
+        try:
+            os.kill(gate, signal.SIGSTOP)
+            start = time.monotonic()
+            process.communicate(b"\n", harness.ENOUGH * harness.SLOW)
+            took = time.monotonic() - start
+            assert process.returncode == 0
+        finally:
+            harness.stop(process)
+        assert harness.until(lambda: not Path(f"/proc/{gate}").exists()), "the gate outlives its sandbox"
+        return took
+    assert harness.quickest(once, 5) < 5
 
 
 def test_gate_ends_with_its_launcher(net):
@@ -111,7 +116,7 @@ def test_gate_ends_with_its_launcher(net):
     gate = gate_of(process)
     os.kill(process.pid, signal.SIGKILL)
     harness.stop(process)
-    assert harness.until(lambda: not Path(f"/proc/{gate}").exists(), 3), "the gate outlives its launcher"
+    assert harness.until(lambda: not Path(f"/proc/{gate}").exists()), "the gate outlives its launcher"
 
 
 def test_confined(net):
@@ -134,7 +139,7 @@ def test_confined(net):
         fds = [os.readlink(f"/proc/{gate}/fd/{fd}") for fd in os.listdir(f"/proc/{gate}/fd")]
         assert all(fd.startswith(("socket:", "anon_inode:", "/dev/null", "/memfd:", "pipe:", "/dev/urandom"))
                    or "denials" in fd for fd in fds), fds
-        process.communicate(b"\n", 10)
+        process.communicate(b"\n", harness.ENOUGH * harness.SLOW)
     finally:
         harness.stop(process)
 
@@ -159,12 +164,14 @@ def test_broken_gate(net):
     aside = gate.with_name("aside")
     gate.rename(aside)
     try:
-        for script in ("exit 0", "exit 1", "exec sleep 20"):
+        for script in ("exit 0", "exit 1", "exec sleep 3000"):
             gate.write_text(f"#!/bin/sh\n{script}\n")
             gate.chmod(0o755)
-            start = time.monotonic()
-            result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "3", "http://example.test/")
-            assert result.status and time.monotonic() - start < 15 and net.seen.all() == [], result
+
+            def once():
+                result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "3", "http://example.test/")
+                assert result.status and net.seen.all() == [], result
+            assert harness.quickest(once, 15, 3) < 15
             gate.unlink()
     finally:
         aside.rename(gate)
@@ -182,4 +189,4 @@ def test_no_connection_is_left(net):
     def look():
         table = net.world.on_host(["cat", "/proc/net/tcp"]).stdout.decode()
         return not [line for line in table.splitlines()[1:] if line.split()[3] == "01"] or gone.is_set()
-    assert harness.until(look, 3, 0.05), "an established connection is left in the host"
+    assert harness.until(look, step=0.05), "an established connection is left in the host"

@@ -51,7 +51,7 @@ threads = [threading.Thread(target=one, args=(n,)) for n in names]
 for t in threads: t.start()
 for t in threads: t.join()
 say(passed=passed)
-""", *allow("example.test"), "--processes", "150", timeout=28)
+""", *allow("example.test"), "--processes", "150")
     facts = json.loads(result.ok())
     assert facts["passed"] == [], facts
     # a connection to the allowed name may be made before its first request was read; nothing is said on it
@@ -113,7 +113,7 @@ def test_socks(net):
     result = net.py("""
 def reply(data, timeout=2): return ask(PROXY, data, timeout)
 def granted(a): return a[2:4] == b"\\x05\\x00"
-assert granted(reply(socks("example.test", 80)))
+assert granted(reply(socks("example.test", 80), 6))
 v4, v6, request = socket.inet_aton, lambda a: socket.inet_pton(socket.AF_INET6, a), socks("example.test", 80)
 for bad in (socks(b"example.test\\0.evil.test", 80), socks(b"evil.test\\0.example.test", 80), socks(b"example.test\\0", 80), socks(b"", 80),
             socks("evil.test", 80), socks("example.test", 22), socks("example.test", 0), socks("a" * 255, 80),
@@ -130,7 +130,7 @@ for b in socks("example.test", 80): c.sendall(bytes([b])); time.sleep(0.002)
 time.sleep(0.1); c.sendall(get("/", "example.test", "Connection: close\\r\\n")); assert b"hello" in read(c)
 # within: the same comparisons
 a = reply(socks("example.test", 80) + get("/", "evil.test")); assert b"hello" not in a, a
-""", *allow("example.test"), timeout=28)
+""", *allow("example.test"))
     result.ok()
     assert {e["host"]
             for e in net.seen.requests()} == {"example.test"} and {q.name for q in net.names.asked()} == {"example.test"}
@@ -158,7 +158,7 @@ for target in ("198.18.0.1:3128", "127.0.0.1:3128", "localhost:3128", "198.18.0.
     assert status(ask(PROXY, connect_head(target), 2)) != 200, target
     assert status(ask(PROXY, get("http://%s/" % target, target), 2)) != 200, target
 assert b"hello" in ask(("example.test", 80), get("/", "example.test", "Connection: close\\r\\n"))
-""", *allow("example.test"), timeout=28)
+""", *allow("example.test"))
     result.ok()
     assert len(net.seen.requests()) == 1
 

@@ -77,7 +77,7 @@ def test_refused(net, words, needle, remedy):
 def test_proxies_are_not_needed(net):
     """Programs that ignore the proxy variables get no further, and no less far."""
     script = ("unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; export NO_PROXY='*' no_proxy='*';"
-              "curl -sS -m 5 https://example.test/ && ! curl -sS -m 5 https://evil.test/ && ! curl -sS -m 5 https://203.0.113.30/")
+              "curl -sS -m 30 https://example.test/ && ! curl -sS -m 30 https://evil.test/ && ! curl -sS -m 30 https://203.0.113.30/")
     result = net.sh(script, *ONE)
     assert "hello from internet" in result.ok() and {q.name for q in net.names.asked()} == {"example.test"}
     assert not net.seen.all(address="203.0.113.30")
@@ -114,7 +114,7 @@ for host in ("127.0.0.1", "127.1.2.3", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1
                 assert status(answer) != 200, (host, port, answer)
                 answer = ask(PROXY, get("http://%s:%d/" % ("[%s]" % host if ":" in host else host, port), host), 2)
             assert b"hello" not in answer, (host, port, answer)
-""", *ONE, "--allow", "trap.example.test", timeout=28)
+""", *ONE, "--allow", "trap.example.test")
     result.ok()
     assert net.seen.all() == []
 
@@ -173,7 +173,7 @@ say(bad=bad)
 
 
 def test_dns_exfiltration(net):
-    result = net.py(EXFILTRATION, *ONE, timeout=28)
+    result = net.py(EXFILTRATION, *ONE)
     assert '"bad": []' in result.ok()
     assert net.names.asked() == [], "not one question may leave"
     assert net.seen.all() == []
@@ -183,7 +183,7 @@ def test_dns_exfiltration(net):
 
 def test_denials_inside(net):
     """The last refusals as text that an agent can act on; nobody inside can change it."""
-    result = net.sh("curl -sS -m 5 https://evil.test/; curl -sS --noproxy '*' -m 5 http://203.0.113.30/; cat /run/stockade/denials;"
+    result = net.sh("curl -sS -m 30 https://evil.test/; curl -sS --noproxy '*' -m 30 http://203.0.113.30/; cat /run/stockade/denials;"
                     "echo forged > /run/stockade/denials; echo status $?", *ONE)
     lines = result.text.splitlines()
     assert any("evil.test" in line for line in lines) and any("203.0.113.30" in line for line in lines), result
@@ -192,7 +192,7 @@ def test_denials_inside(net):
 
 def test_403_explains(net):
     """Plain HTTP is told in JSON what, by which rule and what to do."""
-    result = net.sh("curl -sS -m 5 http://evil.test/secret/path?q=1; curl -sS -m 5 -o /dev/null -w '%{http_code}' "
+    result = net.sh("curl -sS -m 30 http://evil.test/secret/path?q=1; curl -sS -m 30 -o /dev/null -w '%{http_code}' "
                     "http://evil.test/", *ONE)
     import json
     body = json.loads(result.text.rsplit("403", 1)[0])

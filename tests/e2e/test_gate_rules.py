@@ -48,7 +48,7 @@ def test_star(net):
 @pytest.mark.parametrize("spelling", ["bücher.example.test", "xn--bcher-kva.example.test", "BÜCHER.example.test",
                                       "XN--BCHER-KVA.Example.Test."])
 def test_idna(net, spelling):
-    result = net.sh("curl -sS -m 5 https://bücher.example.test/ && curl -sS -m 5 --noproxy '*' "
+    result = net.sh("curl -sS -m 30 https://bücher.example.test/ && curl -sS -m 30 --noproxy '*' "
                     "http://xn--bcher-kva.example.test/", *allow(spelling))
     assert result.ok().count("203.0.113.12") == 2
 
@@ -57,7 +57,7 @@ def test_idna(net, spelling):
                                       "xn--bcher-kva.example.test"])
 def test_idna_has_one_form(net, spelling):
     """Composed or not, ideographic full stop or not: refused on the command line, or the same name."""
-    result = net.run(*allow(spelling), "--", "curl", "-sS", "-m", "5", "http://xn--bcher-kva.example.test/")
+    result = net.run(*allow(spelling), "--", "curl", "-sS", "-m", "30", "http://xn--bcher-kva.example.test/")
     assert result.status == 125 or "203.0.113.12" in result.ok()
 
 
@@ -77,7 +77,7 @@ def test_ports(net):
                             "http://www.example.test:8080/")
     assert found == {"http://example.test:8080/"}
     explained(result, "example.test")
-    result = net.sh("curl -sS -m 5 https://example.test:8443/ && ! curl -sS -m 5 https://example.test/",
+    result = net.sh("curl -sS -m 30 https://example.test:8443/ && ! curl -sS -m 30 https://example.test/",
                     *allow("example.test:8443"))
     assert "hello" in result.ok() and not net.seen.all(port=443)
 
@@ -189,7 +189,7 @@ assert got == want, got
 
 
 def test_403_within_tls(net):
-    result = net.run(*net.profile(METHODS), "--", "curl", "-sS", "-m", "5", "-X", "DELETE",
+    result = net.run(*net.profile(METHODS), "--", "curl", "-sS", "-m", "30", "-X", "DELETE",
                      "https://api.example.test/v1/x?token=abc")
     body = json.loads(result.ok())
     assert (body["host"], body["method"], body["path"],
@@ -201,7 +201,7 @@ def test_403_within_tls(net):
 def test_inspect(net):
     """inspect: true closes fronting: the request's Host is compared within TLS."""
     options = net.profile("network: {allow: [{host: www.example.test, inspect: true}]}")
-    result = net.sh("curl -sS -m 5 https://www.example.test/; curl -sS -m 5 -w '%{http_code}' -o /dev/null -H 'Host: "
+    result = net.sh("curl -sS -m 30 https://www.example.test/; curl -sS -m 30 -w '%{http_code}' -o /dev/null -H 'Host: "
                     "evil.test' https://www.example.test/", *options)
     assert "hello" in result.text and not result.text.endswith("200")
     assert {e["host"] for e in net.seen.requests()} == {"www.example.test"}
@@ -212,7 +212,7 @@ def test_upstream_certificate(net):
     """What the gate opens, it verifies: a server with another's certificate is not talked to."""
     options = net.profile("network: {allow: [{host: badcert.example.test, inspect: true, ports: [4443]}, {host: "
                           "example.test, inspect: true, ports: [4443]}]}")
-    result = net.sh("for h in badcert.example.test example.test; do curl -sSk -m 5 -w '%{http_code}' https://$h:4443/; "
+    result = net.sh("for h in badcert.example.test example.test; do curl -sSk -m 30 -w '%{http_code}' https://$h:4443/; "
                     "done; true", *options)
     result.ok()
     assert net.seen.requests() == [] and "hello" not in result.text
@@ -221,5 +221,5 @@ def test_upstream_certificate(net):
 
 def test_public_only_by_default_with_inspect(net):
     options = net.profile("network: {allow: [{host: inner.example.test, inspect: true}]}")
-    result = net.run(*options, "--", "curl", "-sSf", "-m", "5", "https://inner.example.test/")
+    result = net.run(*options, "--", "curl", "-sSf", "-m", "30", "https://inner.example.test/")
     assert result.status and net.seen.all() == []

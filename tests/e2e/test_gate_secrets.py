@@ -45,10 +45,10 @@ def authorization(net, host="api.example.test"):
 
 
 def test_bearer_and_basic(net, secret):
-    result = secret('echo "[$API_TOKEN]"; curl -sS -m 6 -H "Authorization: Bearer $API_TOKEN" https://api.example.test/v1/a;'
-                    'curl -sS -m 6 -u "user:$API_TOKEN" https://api.example.test/v1/b;'
-                    'curl -sS -m 6 -u "$API_TOKEN:" https://api.example.test/v1/c;'
-                    'curl -sS -m 6 -H "X-Api-Key: $API_TOKEN" https://api.example.test/v1/d')
+    result = secret('echo "[$API_TOKEN]"; curl -sS -m 30 -H "Authorization: Bearer $API_TOKEN" https://api.example.test/v1/a;'
+                    'curl -sS -m 30 -u "user:$API_TOKEN" https://api.example.test/v1/b;'
+                    'curl -sS -m 30 -u "$API_TOKEN:" https://api.example.test/v1/c;'
+                    'curl -sS -m 30 -H "X-Api-Key: $API_TOKEN" https://api.example.test/v1/d')
     assert result.ok().count("hello from internet") == 4
     placeholder = result.text.splitlines()[0].strip("[]")
     assert len(placeholder) >= 16 and placeholder not in VALUE
@@ -62,7 +62,7 @@ def test_bearer_and_basic(net, secret):
 def test_from_a_file(net):
     (folder := net.who.folder()).joinpath("token").write_text(VALUE + "\n")
     os.chown(folder / "token", net.who.uid, net.who.gid)
-    result = net.sh('curl -sS -m 6 -H "Authorization: Bearer $API_TOKEN" https://api.example.test/v1/a', *net.profile(RULES),
+    result = net.sh('curl -sS -m 30 -H "Authorization: Bearer $API_TOKEN" https://api.example.test/v1/a', *net.profile(RULES),
                     "--secret", f"API_TOKEN=@{folder}/token")
     (folder / "token").unlink()
     assert "hello" in result.ok() and authorization(net) == [f"Bearer {VALUE}"]
@@ -86,9 +86,9 @@ def test_no_value(net, words, env):
 @pytest.mark.parametrize("how", ["", "/chunked", "/close", "/gzip"])
 def test_answers_are_redacted(net, secret, how):
     """A server that says back what it was told: in headers, in the body, across pieces of three bytes."""
-    script = f'curl -sSi -m 6 --compressed -H "Authorization: Bearer $API_TOKEN" https://api.example.test/reflect{how}'
-    script += f'; curl -sSi -m 6 -u "u:$API_TOKEN" https://api.example.test/reflect{how}'
-    script += f'; curl -sS -m 6 -d "x" -H "X-Api-Key: $API_TOKEN" https://api.example.test/reflect{how}'
+    script = f'curl -sSi -m 30 --compressed -H "Authorization: Bearer $API_TOKEN" https://api.example.test/reflect{how}'
+    script += f'; curl -sSi -m 30 -u "u:$API_TOKEN" https://api.example.test/reflect{how}'
+    script += f'; curl -sS -m 30 -d "x" -H "X-Api-Key: $API_TOKEN" https://api.example.test/reflect{how}'
     result = secret(script)
     if how == "/gzip":  # it was asked not to: what cannot be searched does not pass
         assert "gzip" not in net.seen.requests()[0]["headers"].get("accept-encoding",
@@ -111,7 +111,7 @@ def test_other_hosts_get_the_placeholder(net, secret):
     """Where the rule does not name the host, the placeholder goes out as it is: opened TLS, relayed TLS, plain HTTP."""
     result = secret('for u in https://www.example.test/echo https://files.example.test/echo http://files.example.test/echo '
                     'http://www.example.test/echo;'
-                    'do curl -sS -m 6 -H "Authorization: Bearer $API_TOKEN" -u-:- -H "X-Api-Key: $API_TOKEN" $u >/dev/null; done; echo $API_TOKEN')
+                    'do curl -sS -m 30 -H "Authorization: Bearer $API_TOKEN" -u-:- -H "X-Api-Key: $API_TOKEN" $u >/dev/null; done; echo $API_TOKEN')
     placeholder = result.ok().strip()
     assert [e["headers"]["x-api-key"] for e in net.seen.requests()] == [placeholder] * 4
     assert VALUE not in repr(net.seen.all())
@@ -120,7 +120,7 @@ def test_other_hosts_get_the_placeholder(net, secret):
 @by_user
 def test_not_on_plain_http(net, secret):
     """The value does not go over a wire that anybody can read."""
-    secret('curl -sS -m 6 -H "Authorization: Bearer $API_TOKEN" http://api.example.test/v1/a; true').ok()
+    secret('curl -sS -m 30 -H "Authorization: Bearer $API_TOKEN" http://api.example.test/v1/a; true').ok()
     assert VALUE not in repr(net.seen.all())
 
 
@@ -129,7 +129,7 @@ def test_not_on_plain_http(net, secret):
                                           ("GET", "/v1/%2e%2e/v2"), ("GET", "/"), ("TRACE", "/v1/a"),
                                           ("OPTIONS", "*"), ("GET", "/private")])
 def test_wrong_request(net, secret, method, path):
-    result = secret(f'curl -sS -m 6 --path-as-is --request-target "{path}" -X {method} -H "Authorization: Bearer '
+    result = secret(f'curl -sS -m 30 --path-as-is --request-target "{path}" -X {method} -H "Authorization: Bearer '
                     f'$API_TOKEN" https://api.example.test/')
     body = json.loads(result.ok())
     assert body["host"] == "api.example.test" and body["method"] == method and body["hint"] and net.seen.requests() == []
@@ -160,7 +160,7 @@ assert a.count(b"hello") == 1, a
 @by_user
 def test_placeholder_in_other_places(net, secret):
     """Headers only: not in the path, the query or the body, which servers log and keep."""
-    result = secret('curl -sS -m 6 -d "body $API_TOKEN" -H "Authorization: Bearer $API_TOKEN" '
+    result = secret('curl -sS -m 30 -d "body $API_TOKEN" -H "Authorization: Bearer $API_TOKEN" '
                     '"https://api.example.test/echo?q=$API_TOKEN"; echo; echo $API_TOKEN')
     placeholder = result.ok().splitlines()[-1]
     seen = net.seen.requests()[0]
@@ -170,7 +170,7 @@ def test_placeholder_in_other_places(net, secret):
 @by_user
 def test_headers_that_only_carry(net, secret):
     """The value is not put where a proxy or cache would take it away or keep it."""
-    secret('curl -sS -m 6 -H "Host: api.example.test" -H "Connection: Authorization" -H "Authorization: Bearer $API_TOKEN" '
+    secret('curl -sS -m 30 -H "Host: api.example.test" -H "Connection: Authorization" -H "Authorization: Bearer $API_TOKEN" '
            'https://api.example.test/v1/a; true').ok()
     assert net.seen.requests() == []
 
@@ -204,9 +204,9 @@ def test_nowhere_inside(secret):
     """Environments, command lines, files."""
     hexadecimal = bytes(b ^ 0x55 for b in VALUE.encode()).hex()
     script = f'HEX = "{hexadecimal}"\n' + SEARCH
-    begin = "os.system('curl -sS -m 6 -H \"Authorization: Bearer $API_TOKEN\" https://api.example.test/v1/a > /tmp/answer')\n"
+    begin = "os.system('curl -sS -m 30 -H \"Authorization: Bearer $API_TOKEN\" https://api.example.test/v1/a > /tmp/answer')\n"
     result = secret(begin
-                    + "os.system('curl -sS -m 6 -H \"Authorization: Bearer $API_TOKEN\" -X DELETE https://api.example.test/v1/a > /tmp/no')\n" + script, python=True)
+                    + "os.system('curl -sS -m 30 -H \"Authorization: Bearer $API_TOKEN\" -X DELETE https://api.example.test/v1/a > /tmp/no')\n" + script, python=True)
     assert '"found": []' in result.ok()
 
 
@@ -224,7 +224,7 @@ def test_nowhere_outside(net):
         limits = Path(f"/proc/{gate}/limits").read_text()
         core = [line.split() for line in limits.splitlines() if line.startswith("Max core")][0]
         assert int(core[4]) <= 1 and int(core[5]) <= 1, "no core dump of the gate"
-        process.communicate(b"\n", 10)
+        process.communicate(b"\n", harness.ENOUGH * harness.SLOW)
     finally:
         harness.stop(process)
     folders = [str(net.who.home), "/run/stockade", "/var/cache/stockade"]
@@ -236,7 +236,7 @@ def test_nowhere_outside(net):
 def test_websocket(net, secret):
     """An upgrade passes with the value put in, frames go both ways, and the value does not come back."""
     result = secret("""
-c = tls(tcp("api.example.test", 443), "api.example.test"); c.settimeout(5)
+c = tls(tcp("api.example.test", 443), "api.example.test"); c.settimeout(20)
 c.sendall(get("/ws", "api.example.test",
               "Connection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n"
                                          "Authorization: Bearer %s\\r\\n" % os.environ["API_TOKEN"]))
@@ -258,9 +258,9 @@ def test_expect_and_streams(net, secret):
     """Large uploads with Expect, chunked uploads, HEAD, keep-alive: all under a secret's rule."""
     result = secret('echo $API_TOKEN; head -c 3000000 /dev/zero > /tmp/f; H="Authorization: Bearer $API_TOKEN"; '
                     'U=https://api.example.test/v1;'
-                    'curl -sS -m 9 -H "$H" -H "Expect: 100-continue" --data-binary @/tmp/f $U/a $U/b;'
-                    'curl -sS -m 9 -H "$H" -H "Transfer-Encoding: chunked" --data-binary @/tmp/f $U/c;'
-                    'curl -sSI -m 9 -H "$H" $U/d | head -1')
+                    'curl -sS -m 30 -H "$H" -H "Expect: 100-continue" --data-binary @/tmp/f $U/a $U/b;'
+                    'curl -sS -m 30 -H "$H" -H "Transfer-Encoding: chunked" --data-binary @/tmp/f $U/c;'
+                    'curl -sSI -m 30 -H "$H" $U/d | head -1')
     assert result.ok().count("hello") == 3 and "200" in result.text
     assert {(e["path"], e["size"]) for e in net.seen.requests()} == {("/v1/a", 3000000), ("/v1/b", 3000000),
                                                                      ("/v1/c", 3000000), ("/v1/d", 0)}
@@ -276,7 +276,7 @@ network:
     - {host: www.example.test, secret: TWO}
 """
     env = {"ONE": "first-value-aaaaaaaaaaaa", "TWO": "second-value-bbbbbbbbbb"}
-    result = net.sh('for h in api www; do curl -sS -m 6 -H "X-One: $ONE" -H "X-Two: $TWO" https://$h.example.test/; done; '
+    result = net.sh('for h in api www; do curl -sS -m 30 -H "X-One: $ONE" -H "X-Two: $TWO" https://$h.example.test/; done; '
                     'echo $ONE $TWO', *net.profile(rules),
                     "--secret", "ONE", "--secret", "TWO", env=env)
     one, two = result.ok().splitlines()[-1].split()

@@ -11,10 +11,10 @@ pytestmark = by_root
 WAYS = """
 def direct(): return tcp("example.test", 443)
 def tunnel():
-    c = proxy(); c.sendall(connect_head("example.test:443")); c.settimeout(4)
+    c = proxy(); c.sendall(connect_head("example.test:443")); c.settimeout(20)
     assert b" 200 " in c.recv(4096); return c
 def socks5():
-    c = proxy(); c.settimeout(4); c.sendall(socks("example.test", 443)); data = b""
+    c = proxy(); c.settimeout(20); c.sendall(socks("example.test", 443)); data = b""
     while len(data) < 12: data += c.recv(4096)
     assert data[3] == 0 or data[2:4] == b"\\x05\\x00", data; return c
 def pipelined():  # the hello right behind CONNECT, in one packet
@@ -80,7 +80,7 @@ say(passed=[n for n, a in bad.items() if a[:1] == b"\\x16" or b"hello" in a],
     failed={n: a[:80] for n, a in good.items() if a[:1] != b"\\x16"},
     alerts=[n for n, a in bad.items() if a[:1] == b"\\x15"])
 """
-    result = net.py(script, *allow("example.test"), "--processes", "150", timeout=28)
+    result = net.py(script, *allow("example.test"), "--processes", "150")
     facts = json.loads(result.ok())
     assert facts["passed"] == [] and facts["failed"] == {}, facts
     assert {"another", "absent", "below", "records", "bytewise"} <= set(facts["alerts"]), facts
@@ -91,7 +91,7 @@ say(passed=[n for n, a in bad.items() if a[:1] == b"\\x16" or b"hello" in a],
 
 
 def test_the_other_name_is_told(net):
-    result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "5", "--noproxy", "*", "--connect-to",
+    result = net.run(*allow("example.test"), "--", "curl", "-sS", "-m", "30", "--noproxy", "*", "--connect-to",
                      "evil.test:443:example.test:443",
                      "https://evil.test/")
     assert result.status == 35 and net.seen.all() == []

@@ -46,7 +46,7 @@ for host in ("2001:db8::10", "fd00:77::2"):
     attempt("fastopen " + host, lambda: fastopen(host, socket.AF_INET6))
     attempt("multipath " + host, lambda: stream(host, socket.AF_INET6, IPPROTO_MPTCP))
 say(reached=reached, tried=tried)
-""", *allow("example.test"), timeout=28)
+""", *allow("example.test"))
     facts = json.loads(result.ok())
     assert facts["reached"] == [] and facts["tried"] == 68, facts
     assert net.seen.all() == [] and net.names.asked() == []
@@ -78,7 +78,7 @@ forms = ["Connection: Upgrade, HTTP2-Settings\\r\\nUpgrade: h2c\\r\\nHTTP2-Setti
 threads = [threading.Thread(target=upgrade, args=(form,)) for form in forms]
 for t in threads: t.start()
 for t in threads: t.join()
-c = tcp("files.example.test", 80); c.settimeout(4)
+c = tcp("files.example.test", 80); c.settimeout(20)
 c.sendall(get("/ws", "files.example.test", "Connection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\n"
                                            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n"))
 data = b""
@@ -118,7 +118,7 @@ for host in ("203.0.113.53", "8.8.8.8", "2001:db8::53", "224.0.0.251", "255.255.
                                                             extra=b"\\0\\0\\x29\\x10\\0\\0\\0\\0\\0\\0\\x0a\\xfd\\xe9\\0\\x06secret", counts=(1, 0, 0, 1))):
         dns(data, host, 0.05)
         dns(data, host, 0.05, stream=True)
-""", *allow("example.test"), timeout=28)
+""", *allow("example.test"))
     result.ok()
     assert net.names.asked() == [] and net.seen.all() == []
 
@@ -139,7 +139,7 @@ assert b"hello" not in ask(PROXY, get("http://files.example.test/", "files.examp
 assert code(dns(question("files.example.test"))) == 5
 """, *allow("example.test"))
         second.ok()
-        out, err = first.communicate(b"\n", 10)
+        out, err = first.communicate(b"\n", harness.ENOUGH * harness.SLOW)
         assert first.returncode == 0, (out, err)
     finally:
         harness.stop(first)

@@ -57,7 +57,7 @@ def test_issue_options_are_there(user):
             "--tty", "--record", "--json", "--plan", "--apply", "--discard", "--keep", "--accept-missing"} <= text
 
 
-@pytest.mark.parametrize("verb", ["doctor", "setup"])
+@pytest.mark.parametrize("verb", ["doctor", "setup", "verify"])
 def test_other_manuals_agree(user, verb):
     page = MAN / f"stockade-{verb}.1.scd"
     if not page.exists():

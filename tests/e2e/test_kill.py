@@ -77,7 +77,7 @@ def test_launchers_killed_together(who):
             victim.wait()
             survivors.append(harness.start(who, "--", "sh", "-c", "read line; echo $line"))
         for survivor in survivors:
-            out, err = survivor.communicate(b"alive\n", 10 * harness.SLOW)
+            out, err = survivor.communicate(b"alive\n", harness.ENOUGH * harness.SLOW)
             assert (survivor.returncode, out) == (0, b"alive\n"), f"a run that nobody touched ended: {err.decode()}"
     assert not suite.left_since(before)
 
@@ -95,7 +95,7 @@ def test_keeper_killed(who):
             kill(keeper)
         # while it dies the launcher may still believe in it; then the next run would remove what is left
         assert harness.until(lambda: not keeper_of(suite))
-        out, err = process.communicate(b"done\n", 10 * harness.SLOW)
+        out, err = process.communicate(b"done\n", harness.ENOUGH * harness.SLOW)
         assert (out, process.returncode) == (b"done\n", 0), f"round {i}: {err!r}"
         left = suite.left_since(before)
         assert not left, left
@@ -111,7 +111,7 @@ def test_keeper_killed_at_any_moment(who):
         time.sleep(delay / 4)
         for keeper in keeper_of(suite):
             kill(keeper)
-        assert process.wait(10 * harness.SLOW) in (0, 125)
+        assert process.wait(harness.ENOUGH * harness.SLOW) in (0, 125)
         left = suite.left_since(before, 0.3)
         if left:  # it was killed after the launcher had left the rest to it: then the next run does it
             harness.run(who, "--", "true").ok()
@@ -163,7 +163,7 @@ def test_sweep_does_not_touch_the_living(who):
         for _ in range(3):
             harness.run(who, "--", "true").ok()
         for process in living:
-            out, _ = process.communicate(b"still here\n", 10)
+            out, _ = process.communicate(b"still here\n", harness.ENOUGH * harness.SLOW)
             assert out == b"still here\n" and process.returncode == 0
     finally:
         for process in living:
@@ -219,6 +219,6 @@ def test_rival_for_the_terminal_is_gone(who):
         guest = [p for p, c in who.suite.processes().items() if c.startswith("stockade-guest")]
         for pid in guest:
             kill(pid)
-        assert process.wait(5) == 137
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 137
     finally:
         harness.stop(process)

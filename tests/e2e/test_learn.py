@@ -56,7 +56,7 @@ def notes(files=(), hosts=()):
 def write(who, data, *options):
     """`stockade-policy learn` alone."""
     return subprocess.run([who.suite.launcher.with_name("stockade-policy"), "learn", "--profile", "low", *options], input=data,
-                          capture_output=True, timeout=20, check=False)
+                          capture_output=True, timeout=60, check=False)
 
 
 def python(script):
@@ -389,7 +389,7 @@ for k in range(50):
         except OSError:
             pass
 print("z" * 100000)
-"""), timeout=25)
+"""))
     assert len(result.ok()) == 100001
     assert result.record["learned"]["files"] <= 4096 and result.record["learned"]["not_listed"] >= 900
     checked(place)
@@ -473,7 +473,7 @@ children = [subprocess.Popen(["/bin/sh", "-c", "while :; do cat {data} 2>/dev/nu
 import time; time.sleep({0.3 * harness.SLOW})
 [(c.kill(), c.wait()) for c in children]
 print("end")
-"""), timeout=25)
+"""))
     assert result.ok() == "end\n"
     text = (place / "learned.yaml").read_text()
     count = re.search(rf"- {data}  # opened (\d+) times", text)
@@ -555,7 +555,7 @@ for path in ("/usr/bin/env", "/tmp/new", "{canary}"):
         assert process.stdout.readline() == b"up\n"
         assert harness.until(lambda: watcher_of(process.pid))
         os.kill(watcher_of(process.pid), 9)
-        out, _ = process.communicate(b"go\n", timeout=10)
+        out, _ = process.communicate(b"go\n")
         assert out == b"38\n38\n38\n" and canary.read_text() == CANARY  # ENOSYS
     finally:
         harness.stop(process)
@@ -568,7 +568,7 @@ def test_terminal_keys_do_not_end_the_watcher(who, place):
     try:
         assert process.stdout.readline() == b"up\n"
         os.killpg(process.pid, 2)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=harness.ENOUGH)
         assert process.returncode == 3 and b"caught" in out and b"/usr/bin/id" in out, out
         assert (place / "x.yaml").exists()
     finally:

@@ -1,5 +1,5 @@
 """Limits that the kernel counts: memory, processes, processors, descriptors. Each is reached from inside."""
-import time
+import subprocess
 
 import pytest
 
@@ -104,18 +104,28 @@ def test_threads_are_processes(py):
 
 
 def test_fork_bomb_ends_with_the_run(sh):
-    begin = time.monotonic()
-    result = sh("bomb() { bomb | bomb & }; bomb; sleep 0.3; exit 7", "--processes", "40", "--output", "1MiB")
-    assert result.status in (7, 2) and time.monotonic() - begin < 10 * harness.SLOW
+    def once():
+        assert sh("bomb() { bomb | bomb & }; bomb; sleep 0.3; exit 7", "--processes", "40", "--output", "1MiB").status in (7, 2)
+    assert harness.quickest(once, 10 * harness.SLOW) < 10 * harness.SLOW
 
 
 @pytest.mark.parametrize("cpus", ["0.2", "0.5"])
 def test_cpus(py, cpus):
-    result = py(SPIN.format(seconds=1.2), "--cpus", cpus)
-    usage = result.record["usage"]
-    share = usage["cpu_us"] / usage["wall_us"]
-    assert share <= float(cpus) * 1.25 + 0.02, f"{share} of a processor"
-    assert share >= float(cpus) * 0.5 and usage["throttled_us"] > 0
+    """Never more, and not much less. The control spins beside it without a limit: where this machine has less than the limit
+    for one process, the limit is not what holds it back, and it is tried again."""
+    tried = []
+    while len(tried) < 10:
+        with subprocess.Popen([harness.PYTHON, "-ISc", SPIN.format(seconds=1.2) + "print(time.process_time() / 1.2)"],
+                              stdout=subprocess.PIPE) as control:
+            result = py(SPIN.format(seconds=1.2), "--cpus", cpus)
+            had = float(control.stdout.read())
+        usage = result.record["usage"]
+        share = usage["cpu_us"] / usage["wall_us"]
+        tried.append((share, had))
+        assert share <= float(cpus) * 1.25 + 0.02, f"{share} of a processor"
+        if share >= float(cpus) * 0.5 and usage["throttled_us"] > 0:
+            return
+    assert all(had < float(cpus) * 1.5 for _, had in tried), f"shares with the limit and without: {tried}"
 
 
 def test_cpus_are_shared_by_all_processes(py):
@@ -137,7 +147,8 @@ def test_cpu_time_of_all_processes_counts(sh):
 
 
 def test_cpu_time_is_not_wall_time(sh):
-    assert sh("sleep 0.6", "--cpu-time", "300ms").status == 0
+    budget = 0.3 * max(1, harness.SLOW / 3)  # on an emulated processor starting alone costs as much
+    assert sh(f"sleep {2 * budget}", "--cpu-time", f"{int(budget * 1000)}ms").status == 0
 
 
 @pytest.mark.parametrize("limit", [16, 64, 1000])

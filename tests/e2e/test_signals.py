@@ -20,7 +20,7 @@ def test_signal_reaches_the_command(who, name):
     process = started(who, TRAP.format(name))
     try:
         process.send_signal(getattr(signal, f"SIG{name}"))
-        assert process.wait(5 * harness.SLOW) == 9
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 9
         assert process.stdout.readline() == f"got {name}\n".encode()
     finally:
         harness.stop(process)
@@ -34,7 +34,7 @@ def test_signal_ends_a_command_that_does_not_care(who, place, name):
         assert process.stdout.readline() == b"up\n"
         process.send_signal(getattr(signal, f"SIG{name}"))
         number = getattr(signal, f"SIG{name}")
-        assert process.wait(5 * harness.SLOW) == 128 + number
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 128 + number
         record = harness.read_record(path)
         assert record["reason"] == "signal" and record["signal"] == number
     finally:
@@ -50,7 +50,7 @@ def test_stopped_launcher_goes_on(who):
         process.send_signal(signal.SIGCONT)
         process.stdin.write(b"again\n")
         process.stdin.flush()
-        assert process.stdout.readline() == b"back again\n" and process.wait(5) == 0
+        assert process.stdout.readline() == b"back again\n" and process.wait(harness.ENOUGH * harness.SLOW) == 0
     finally:
         harness.stop(process)
 
@@ -63,7 +63,7 @@ def test_many_signals(who):
             process.send_signal(signal.SIGUSR1)
             assert process.stdout.readline() == b"%d\n" % i
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 0
     finally:
         harness.stop(process)
 
@@ -75,7 +75,7 @@ def test_signal_while_it_starts(who, name):
         process = harness.start(who, "--", "sleep", "0.3")
         time.sleep(0.001 * i)
         process.send_signal(getattr(signal, f"SIG{name}"))
-        status = process.wait(5 * harness.SLOW)
+        status = process.wait(harness.ENOUGH * harness.SLOW)
         number = getattr(signal, f"SIG{name}")
         harness.stop(process)
         assert status in (0, -number, 128 + number, 125), f"after {i} ms: {status}"

@@ -102,7 +102,7 @@ def test_reader_that_leaves(who, options):
     try:
         assert process.stdout.readline() == b"y\n"
         process.stdout.close()
-        assert process.wait(10 * harness.SLOW) == 128 + 13
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 128 + 13
     finally:
         harness.stop(process)
 
@@ -112,7 +112,7 @@ def test_writer_that_ignores_a_broken_pipe(who):
     process = harness.start(who, "--", "sh", "-c", script)
     try:
         process.stdout.close()
-        assert process.wait(10 * harness.SLOW) == 42
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 42
     finally:
         harness.stop(process)
 
@@ -149,7 +149,7 @@ def test_slow_reader(who):
             total.update(block)
             got += len(block)
             time.sleep(0.01)
-        assert got == size and process.wait(10) == 0
+        assert got == size and process.wait(harness.ENOUGH * harness.SLOW) == 0
     finally:
         harness.stop(process)
 
@@ -161,7 +161,7 @@ def test_slow_reader_meets_fast_writer_on_the_other_stream(who):
     try:
         assert len(process.stdout.read()) == 256 * 4096
         assert process.stderr.read() == b"e" * 30000
-        assert process.wait(10) == 0
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 0
     finally:
         harness.stop(process)
 
@@ -184,8 +184,8 @@ def test_all_streams_at_once(who, options):
     process.stdin.write(MANY[:1 << 20])
     process.stdin.close()
     for reader in readers:
-        reader.join(20 * harness.SLOW)
-    assert process.wait(10) == 0
+        reader.join(harness.ENOUGH * harness.SLOW)
+    assert process.wait(harness.ENOUGH * harness.SLOW) == 0
     harness.stop(process)
     assert got["out"] == MANY[:1 << 20] and len(got["err"]) >= (1 << 19) - 100
 
@@ -199,7 +199,7 @@ def test_question_and_answer(who):
             process.stdin.flush()
             assert process.stdout.readline() == b"%d\n" % i
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(harness.ENOUGH * harness.SLOW) == 0
     finally:
         harness.stop(process)
 
@@ -215,6 +215,6 @@ def test_device_as_input_is_relayed(who, device):
 
 def test_background_process_cannot_keep_the_run_open(sh):
     """The run ends with its command, even if something in the background holds the streams."""
-    begin = time.monotonic()
-    result = sh("sleep 60 & echo done")
-    assert result.ok() == "done\n" and time.monotonic() - begin < 5 * harness.SLOW
+    def once():
+        assert sh("sleep 3000 & echo done").ok() == "done\n"
+    assert harness.quickest(once, 5 * harness.SLOW) < 5 * harness.SLOW

@@ -71,7 +71,7 @@ def test_nothing_changes_while_it_runs(who, work):
         assert process.stdout.readline() == b"done\n"
         assert tree(work) == before
     finally:
-        process.communicate(b"\n", 10)
+        process.communicate(b"\n", harness.ENOUGH * harness.SLOW)
     assert tree(work) == before
 
 

@@ -30,7 +30,7 @@ def meanwhile(who, work, script, change, *options):
     assert process.stdout.readline() == b"ready\n"
     time.sleep(0.02)
     change()
-    out, err = process.communicate(b"\n", 20 * harness.SLOW)
+    out, err = process.communicate(b"\n", 60 * harness.SLOW)
     return harness.Result(process.returncode, out, err, None, 0)
 
 

@@ -238,7 +238,7 @@ class World:
                                  stdout=log, stderr=log, **kw)
         log.close()
         self.children.append(child)
-        if ready and not harness.until(lambda: self.reachable(ready), 15, 0.03):
+        if ready and not harness.until(lambda: self.reachable(ready), step=0.03):
             pytest.fail(f"{argv[0]} does not listen on {ready}: {Path(log.name).read_text()[-800:]}")
         return child
 
@@ -275,7 +275,7 @@ class World:
         for path in self.cgroups:
             for pid in (path / "cgroup.procs").read_text().split():
                 os.kill(int(pid), signal.SIGKILL)
-            harness.until(lambda: not (path / "cgroup.procs").read_text(), 2)  # pylint: disable=cell-var-from-loop
+            harness.until(lambda: not (path / "cgroup.procs").read_text())  # pylint: disable=cell-var-from-loop
             path.rmdir()
         self.cgroups = []
 
@@ -342,7 +342,7 @@ def explained(result, needle, remedy=None):
     return found[0]
 
 
-def gate_of(process, seconds=3):
+def gate_of(process, seconds=harness.ENOUGH):
     """The pid of the gate of a launcher that was started with start()."""
     found = []
 

@@ -9,15 +9,15 @@ PROXY = (PROXY.rsplit(":", 1)[0].strip("[]"), int(PROXY.rsplit(":", 1)[1]))
 RESOLVER = next((line.split()[1] for line in open("/etc/resolv.conf") if line.startswith("nameserver")), "8.8.8.8")
 
 
-def tcp(host, port, timeout=4):
+def tcp(host, port, timeout=15):
     return socket.create_connection((host, port), timeout)
 
 
-def proxy(timeout=4):
+def proxy(timeout=15):
     return socket.create_connection(PROXY, timeout)
 
 
-def read(conn, size=1 << 20, timeout=4):
+def read(conn, size=1 << 20, timeout=15):
     """All that comes until the end, an error, or silence."""
     conn.settimeout(timeout)
     data = b""
@@ -32,7 +32,7 @@ def read(conn, size=1 << 20, timeout=4):
     return data
 
 
-def ask(where, data, timeout=4, end=False):
+def ask(where, data, timeout=15, end=False):
     """Connects, sends, returns all that comes: where is (host, port) or a connection."""
     try:
         conn = socket.create_connection(where, timeout) if isinstance(where, tuple) else where
@@ -54,7 +54,7 @@ def question(name, kind=1, number=7, flags=0x100, extra=b"", counts=(1, 0, 0, 0)
     return struct.pack("!HHHHHH", number, flags, *counts) + body + struct.pack("!HH", kind, 1) + extra
 
 
-def dns(query, server=None, timeout=2, stream=False):
+def dns(query, server=None, timeout=10, stream=False):
     """The answer's bytes, or b'' for silence."""
     server = server or RESOLVER
     family = socket.AF_INET6 if ":" in server else socket.AF_INET

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "gate/http.h"
+#include "base/http.h"
 #include "tests/fuzz/fuzz.h"
 
 struct text {

@@ -70,7 +70,7 @@ def test_names_malformed(world):
             with pytest.raises(TimeoutError):
                 s.recv(10)
                 s.recv(10)
-            s.settimeout(2)
+            s.settimeout(ward.ENOUGH)
             s.send(dns_query("a.test", counts=(2, 0, 0, 0)))
             assert s.recv(600)[3] & 15 == 1
         assert g.lookup("a.test")[0] == 0
@@ -79,7 +79,9 @@ def test_names_malformed(world):
 
 def test_names_rate(world):
     with Gate(world, [rule("a.test")], limits=(ward.NO_LIMIT, 20, ward.NO_LIMIT, ward.NO_LIMIT)) as g:
-        codes = [g.lookup("a.test")[0] for _ in range(60)]
+        codes = []
+        while len(codes) < 60 or (codes.count(5) < 5 and len(codes) < 3000):  # more than it answers, also where all is slow
+            codes.append(g.lookup("a.test")[0])
         assert codes.count(0) >= 30 and codes.count(5) >= 5
         events = [e for e in g.refusals() if e["reason"] == "lookups"]
         assert sum(e["count"] for e in events) == codes.count(5)
@@ -145,10 +147,10 @@ def test_a_reset_is_passed_on(world):
     with Gate(world, [rule("a.test", ports=(port,))]) as g:
         s = g.dial("a.test", port)
         s.sendall(b"\0x")
-        assert came.wait(5)
+        assert came.wait(ward.ENOUGH)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.close()
-        assert gone.wait(3)
+        assert gone.wait(ward.ENOUGH)
 
 
 def test_other_addresses_are_tried(world):

@@ -53,7 +53,7 @@ def test_connection_limit(world):
         events = [e for e in g.refusals() if e["reason"] == "connections"]
         assert sum(e["count"] for e in events) == 5
         held.pop().close()
-        time.sleep(0.1)
+        assert g.active(2)
         with g.dial("a.test", 7000) as s:
             s.sendall(b"\0x")
             assert s.recv(10) == b"\0x"
@@ -94,13 +94,15 @@ def test_egress_budget_of_requests(world):
 
 def test_bandwidth(world):
     with Gate(world, [rule("a.test", ports=(7000,))], limits=(ward.NO_LIMIT, ward.NO_LIMIT, 400000, ward.NO_LIMIT)) as g:
-        with g.dial("a.test", 7000) as s:
-            s.settimeout(20)
-            begin = time.monotonic()
-            threading.Thread(target=lambda: (s.sendall(b"\0" * 500000), s.shutdown(socket.SHUT_WR)), daemon=True).start()
-            assert len(read_all(s)) == 500000
-            took = time.monotonic() - begin
-        assert 0.8 < took < 4, took
+        def once():
+            with g.dial("a.test", 7000) as s:
+                begin = time.monotonic()
+                threading.Thread(target=lambda c=s: (c.sendall(b"\0" * 500000), c.shutdown(socket.SHUT_WR)), daemon=True).start()
+                assert len(read_all(s)) == 500000
+                took = time.monotonic() - begin
+            assert 0.8 < took
+            return took
+        assert ward.quickest(once, 4) < 4
 
 
 def test_floods_collapse(world):
@@ -125,8 +127,7 @@ def test_tap(world):
         with g.socket(kind=socket.SOCK_DGRAM) as s:
             for _ in range(10):
                 s.sendto(b"x" * 50, ("203.0.113.10", 9999))
-        time.sleep(0.1)
-        events = [e for e in g.refusals() if e["reason"] == "no-udp"]
+        events = [e for e in g.told(lambda all: any(e["reason"] == "no-udp" for e in all)) if e["reason"] == "no-udp"]
         assert events and events[0]["host"] == "203.0.113.10" and events[0]["port"] == 9999
 
 
@@ -136,11 +137,11 @@ def test_slow_and_silent_clients_do_not_matter(world):
         begun = g.dial("a.test", 443)
         for byte in hello("a.test")[:30]:
             begun.sendall(bytes([byte]))
-        begin = time.monotonic()
+        watch = g.stopwatch()
         with g.dial("a.test", 7000) as s:
             s.sendall(b"\0x")
             assert s.recv(10) == b"\0x"
-        assert time.monotonic() - begin < 0.5
+        assert watch.seconds < 0.5, watch.wall
         assert g.flush()["active"] >= 91
         assert g.memory_kib() < 8192
         for s in quiet + [begun]:
@@ -149,10 +150,11 @@ def test_slow_and_silent_clients_do_not_matter(world):
 
 def test_a_refused_client_gets_an_answer_soon(world):
     with Gate(world, []) as g:
-        begin = time.monotonic()
+        watch = g.stopwatch()
         with g.connect("203.0.113.10", 443) as s:  # says nothing
             assert closed(s)[0] == "reset"
-        assert 1.5 < time.monotonic() - begin < 4
+        assert watch.wall > 1.5
+        assert watch.seconds < 4
         with g.connect("203.0.113.10", 443) as s:
             s.sendall(hello("evil.test"))
             assert closed(s)[1][:1] == b"\x15"
@@ -249,7 +251,7 @@ def test_confinement(world):
 def test_root_is_refused():
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with a, b:
-        r = subprocess.run([ward.gate_program()], close_fds=False, capture_output=True, text=True, timeout=5,
+        r = subprocess.run([ward.gate_program()], close_fds=False, capture_output=True, text=True, timeout=60,
                            preexec_fn=lambda: os.dup2(b.fileno(), 3))
         failed = ward.parse(a.recv(1 << 16))
         assert r.returncode == 1 and failed["kind"] == ward.FAILED and "--uid" in failed["text"]
@@ -300,7 +302,7 @@ def test_storm(world):
             g.rules(*(rules if i % 2 else rules[:3]))
         for t in threads:
             t.join()
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while g.flush()["active"] > 0 and time.monotonic() < deadline:
             time.sleep(0.2)
             g.waiting.clear()
@@ -340,12 +342,11 @@ def test_few_descriptors(world):
     """With a low limit of open files the gate refuses what is too much, and comes back."""
     with Gate(world, [rule("a.test", ports=(7000,))], descriptors=300) as g:
         held = [g.dial("a.test", 7000) for _ in range(120)]
-        time.sleep(0.2)
-        assert g.flush()["active"] == 86
+        assert g.active(86)
         assert "connections" in [r[0] for r in reasons(g)]
         for s in held:
             s.close()
-        time.sleep(0.3)
+        assert g.idle()
         with g.dial("a.test", 7000) as s:
             s.sendall(b"\0x")
             assert s.recv(10) == b"\0x"

@@ -128,7 +128,6 @@ def test_web_socket(world):
             assert s.recv(100) == b"\x81\x02hi"
             s.shutdown(socket.SHUT_WR)
             assert s.recv(100) == b""
-        time.sleep(0.1)
         assert g.idle()
 
 

@@ -104,13 +104,15 @@ def dial_tls(g, port=443):
     return context.wrap_socket(g.dial("a.test", port), server_hostname="a.test")
 
 
-def receive(s, timeout=2.0):
-    """Until the end, or until nothing has come for a while; whether it ended."""
+def receive(s, timeout=15.0, enough=lambda data: False):
+    """Until the end, or until that is enough, or until nothing has come for a while; whether it ended."""
     s.settimeout(timeout)
     data = b""
     try:
         while part := s.recv(65536):
             data += part
+            if enough(data):
+                return data, False
     except TimeoutError:
         return data, False
     except OSError:
@@ -118,7 +120,7 @@ def receive(s, timeout=2.0):
     return data, True
 
 
-def request(s, path="/", headers="", timeout=2.0):
+def request(s, path="/", headers="", timeout=15.0):
     s.sendall(f"GET {path} HTTP/1.1\r\nHost: a.test\r\n{headers}\r\n".encode())
     data = b""
     s.settimeout(timeout)
@@ -135,31 +137,33 @@ def request(s, path="/", headers="", timeout=2.0):
 def test_client_asks_for_new_keys(world):
     """Two connections inside ask for new keys over and over; everyone else is served as before."""
     with gate(world, rule("a.test", inspect=True)) as g:
-        address, counts = g.address("a.test"), []
-        end = time.monotonic() + 8
+        address, counts, spent = g.address("a.test"), [], []
+        end = time.monotonic() + 60
 
         def flood(s):
+            watch = g.stopwatch()
             with contextlib.suppress(AssertionError):
                 counts.append(Tls(s, None).new_keys(end))
+            spent.append(watch.seconds)
 
         sockets = [g.connect(address, 443) for _ in range(2)]
         threads = [threading.Thread(target=flood, args=(s,), daemon=True) for s in sockets]
         for t in threads:
             t.start()
         time.sleep(0.5)
-        slowest = 0
+        times = []
         for i in range(10):
-            began = time.monotonic()
-            g.lookup(f"n{i}.a.test", timeout=6)
-            slowest = max(slowest, time.monotonic() - began)
-        began = time.monotonic()
+            watch = g.stopwatch()
+            g.lookup(f"n{i}.a.test")
+            times.append(watch.seconds)
+        watch = g.stopwatch()
         g.rules(wait=False)
-        g.expect(ward.APPLIED, timeout=10)
-        assert time.monotonic() - began < 2 and slowest < 2
+        g.expect(ward.APPLIED)
+        assert watch.seconds < 2 and max(times) < 2, (watch.wall, times)
         for t in threads:
-            t.join(9)
+            t.join(61)
         # ended by the gate long before they would have ended themselves
-        assert len(counts) == 2 and time.monotonic() < end
+        assert len(counts) == 2 and time.monotonic() < end and max(spent) < 8, spent
         reasons = [(e["reason"], e["detail"]) for e in g.refusals()]
         assert any(r == "bad-protocol" and "over and over" in d for r, d in reasons), reasons
         for s in sockets:
@@ -169,13 +173,10 @@ def test_client_asks_for_new_keys(world):
 def test_server_asks_for_new_keys(world):
     with gate(world, rule("a.test", ports=(4443,), inspect=True)) as g:
         with dial_tls(g, 4443) as s:
-            began = time.monotonic()
-            _, ended = receive(s, 6)
-            assert ended and time.monotonic() - began < 6
-        deadline = time.monotonic() + 10
-        while not world.flooded and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert world.flooded
+            watch = g.stopwatch()
+            _, ended = receive(s, ward.ENOUGH)
+            assert ended and watch.seconds < 6, watch.wall
+        assert ward.until(lambda: world.flooded)
 
 
 # --- secrets that come back in other words ---
@@ -207,7 +208,7 @@ def test_form_comes_back(world, form):
     world.heads.clear()
     with with_secret(world) as g, dial_tls(g) as s:
         s.sendall(f"GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: Bearer {HOLDER}\r\n\r\n".encode())
-        data, _ = receive(s, 1)
+        data, _ = receive(s, enough=lambda data: data.endswith(b">"))
         assert VALUE.decode() in world.heads[0]  # it did go out
         told = FORMS[form](VALUE)
         assert data.startswith(b"HTTP/1.1 200") and data.count(b"*" * (len(told) - 9)) >= 2
@@ -236,7 +237,7 @@ def test_fragments(world):
     world.answer = grants(lambda v: b"\x01\x0a" + v[:10] + b"\x80" + bytes([len(v) - 10]) + v[10:])
     with with_secret(world) as g:
         s, data = socket_open(g)
-        data += receive(s, 1)[0]
+        data += receive(s, enough=lambda more: (data + more).count(b"*") >= len(VALUE))[0]
         payload = data.split(b"\r\n\r\n", 1)[1]
         assert payload.count(b"*") == len(VALUE) and b"Sk-L" not in payload and b"IjKl" not in payload
         s.close()
@@ -309,7 +310,7 @@ def test_rules_change_under_way(world, kind, change):
         assert applied["closed"] == (0 if goes_on else 1)
         if kind == "socket" and goes_on:
             s.sendall(b"\x81\x02hi")
-        data, ended = receive(s, 0.5) if not goes_on or kind == "socket" else (s.recv(100), False)
+        data, ended = receive(s, enough=lambda data: goes_on and data) if not goes_on or kind == "socket" else (s.recv(100), False)
         assert ended != goes_on and (not goes_on or data)
         if not goes_on:
             assert "revoked" in [e["reason"] for e in g.refusals()]

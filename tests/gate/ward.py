@@ -19,10 +19,14 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests/common"))
+from stopwatch import Stopwatch, quickest  # noqa: E402,F401
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 
@@ -42,6 +46,17 @@ PRIVATE, INSPECT, ANY_PORT = 1, 2, 4
 
 # what a sanitizer build needs to know; a gate's own environment is empty
 SANITIZER = {"PATH": os.environ["PATH"], **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}}
+ENOUGH = 30  # seconds: what comes at all has come by then, however busy this machine is
+
+
+def until(condition, seconds=ENOUGH):
+    """Waits for condition() to become true; returns whether it did."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def gate_program():
@@ -54,7 +69,7 @@ def gate_program():
 
 
 def run(*args, **kwargs):
-    return subprocess.run(args, check=True, capture_output=True, text=True, timeout=20, **kwargs)
+    return subprocess.run(args, check=True, capture_output=True, text=True, timeout=60, **kwargs)
 
 
 def in_namespace(name, function, *args):
@@ -407,7 +422,7 @@ class Gate:
     def close(self):
         self.control.close()
         try:
-            self.process.wait(5)
+            self.process.wait(ENOUGH)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -439,7 +454,11 @@ class Gate:
         self.send(FLUSH, struct.pack("<I", token))
         return self.expect(FLUSHED)
 
-    def idle(self, seconds=5):
+    def stopwatch(self):
+        """How long the gate takes for something, from now on, and the peers that are threads of this process."""
+        return Stopwatch(self.process.pid, os.getpid())
+
+    def idle(self, seconds=ENOUGH):
         """Are all connections gone, within the time that an end may take?"""
         end = time.monotonic() + seconds
         while self.flush()["active"] != 0:
@@ -448,8 +467,24 @@ class Gate:
             time.sleep(0.02)
         return True
 
+    def active(self, count):
+        """Does it come to have so many connections?"""
+        return until(lambda: self.flush()["active"] == count)
+
+    def dials(self, address, port):
+        """Is it on its way there, without an answer yet (SYN_SENT)?"""
+        there = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
+        lines = pathlib.Path(f"/proc/{self.process.pid}/net/tcp").read_text().splitlines()[1:]
+        return any(line.split()[2:4] == [there, "02"] for line in lines)
+
+    def told(self, wanted):
+        """Refusals until wanted(all of them) is true, or nothing more comes."""
+        found = []
+        until(lambda: wanted(found.extend(self.refusals()) or found))
+        return found
+
     # answers
-    def receive(self, timeout=5):
+    def receive(self, timeout=ENOUGH):
         ready = select.poll()  # whose descriptors may be many
         ready.register(self.control, select.POLLIN)
         if not ready.poll(timeout * 1000):
@@ -461,7 +496,7 @@ class Gate:
         message["fds"] = fds
         return message
 
-    def expect(self, kind, timeout=5):
+    def expect(self, kind, timeout=ENOUGH):
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             message = self.receive(left)
@@ -490,7 +525,7 @@ class Gate:
     # clients inside
     def socket(self, family=socket.AF_INET, kind=socket.SOCK_STREAM):
         s = in_namespace(self.world.inside, Client, family, kind)
-        s.settimeout(5)
+        s.settimeout(ENOUGH)
         return s
 
     def connect(self, address, port):
@@ -498,7 +533,7 @@ class Gate:
         s.connect((address, port))
         return s
 
-    def ask(self, query, server="8.8.8.8", timeout=2):
+    def ask(self, query, server="8.8.8.8", timeout=15):
         with self.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.settimeout(timeout)
             s.connect((server, 53))

@@ -1,0 +1,134 @@
+/* Reading what is inside: a folder as a list, a file as bytes, or a part of them. */
+#include <stdio.h>
+
+#include "api/routes.h"
+#include "base/json-read.h"
+
+struct file {
+        enum { FILE_STAT, FILE_LIST, FILE_READ } step;
+        uint64_t size, from, length;
+        bool part;
+};
+
+static void ask(struct exchange *x, const char *verb) {
+        struct buf b = {0};
+        struct json j = {.out = &b};
+        const struct file *f = x->data;
+
+        route_request(x, &j, verb);
+        if (!route_fields(x, &j)) {
+                buf_free(&b);
+                return;
+        }
+        if (f->step == FILE_READ) {
+                json_u64(&j, "offset", f->from);
+                json_u64(&j, "length", f->length);
+        }
+        json_close(&j, '}');
+        exchange_dispatch(x, &b);
+}
+
+void file_get(struct exchange *x) {
+        x->data = calloc(1, sizeof(struct file));
+        if (x->data)
+                ask(x, "stat");
+        else
+                reply_error(x, "failed", "try again", "out of memory");
+}
+
+/* 1: a part is asked for, and fits; 0: all of it; below: it lies outside. Other units and more than one part at a time
+ * are as if they were not there, which is what RFC 9110 wants. */
+static int read_range(const char *text, struct file *f) {
+        unsigned long long first = 0, last = 0;
+        char end;
+
+        if (!text)
+                return 0;
+        if (sscanf(text, "bytes=-%18llu%c", &last, &end) == 1) {
+                if (last == 0)
+                        return -ERANGE;
+                f->length = MIN(last, f->size);
+                f->from = f->size - f->length;
+                return 1;
+        }
+        int n = sscanf(text, "bytes=%18llu-%18llu%c", &first, &last, &end);
+        if ((n != 1 && n != 2) || (n == 1 && text[strlen(text) - 1] != '-') || (n == 2 && last < first))
+                return 0;
+        if (first >= f->size)
+                return -ERANGE;
+        f->from = first;
+        f->length = (n == 2 ? MIN(last, f->size - 1) : f->size - 1) - first + 1;
+        return 1;
+}
+
+static void read_file(struct exchange *x, struct file *f) {
+        char range[80];
+
+        f->step = FILE_READ;
+        f->length = f->size > 0 ? f->size : UINT64_MAX; /* some files do not know their size */
+        int r = f->size > 0 ? read_range(x->head.range, f) : 0;
+        if (r < 0) {
+                reply_error(x, "bad_range", NULL, "the file has %llu bytes", (unsigned long long)f->size);
+                (void)snprintf(range, sizeof range, "bytes */%llu", (unsigned long long)f->size);
+                reply_header(x, "Content-Range", range);
+                return;
+        }
+        f->part = r > 0;
+        ask(x, "get");
+}
+
+static void begin_bytes(struct exchange *x, const struct file *f) {
+        char range[80];
+
+        reply_begin(x, f->part ? 206 : 200, "application/octet-stream", f->size > 0 ? f->length : UINT64_MAX);
+        reply_header(x, "Accept-Ranges", "bytes");
+        reply_header(x, "Content-Disposition", "attachment");
+        if (f->part) {
+                (void)snprintf(range, sizeof range, "bytes %llu-%llu/%llu", (unsigned long long)f->from,
+                               (unsigned long long)(f->from + f->length - 1), (unsigned long long)f->size);
+                reply_header(x, "Content-Range", range);
+        }
+}
+
+static void file_frame(struct exchange *x, enum local_kind kind, const uint8_t *data, size_t size) {
+        const struct file *f = x->data;
+
+        if (kind != LOCAL_OUTPUT)
+                return;
+        if (!x->streaming)
+                begin_bytes(x, f);
+        reply_write(x, data, size);
+}
+
+static void file_answer(struct exchange *x, const char *result) {
+        struct file *f = x->data;
+        char kind[16] = "";
+        struct buf b = {.max = LOCAL_ANSWER_MAX};
+
+        if (f->step == FILE_STAT) {
+                (void)json_find_u64(result, "size", &f->size);
+                (void)json_find_str(result, "kind", kind, sizeof kind);
+                if (str_eq(kind, "link"))
+                        f->size = 0; /* its own: nobody knows that of what it leads to */
+                if (str_eq(kind, "folder")) {
+                        f->step = FILE_LIST;
+                        ask(x, "ls");
+                } else if (str_eq(kind, "file") || str_eq(kind, "link"))
+                        read_file(x, f);
+                else
+                        reply_error(x, "conflict", "only files and folders can be read", "it is a %s", kind);
+        } else if (f->step == FILE_LIST) {
+                buf_str(&b, result);
+                reply_json(x, 200, &b);
+        } else {
+                if (!x->streaming)
+                        begin_bytes(x, f);
+                reply_end(x);
+        }
+}
+
+static void file_free(struct exchange *x) {
+        free(TAKE_PTR(x->data));
+}
+
+const struct view view_file = {.frame = file_frame, .answer = file_answer, .free = file_free};

@@ -1,0 +1,34 @@
+/* The guest of a sandbox that lives, as one struct: its loop, its one connection, its runs, its requests.
+ *
+ * Everything happens in turns of one loop. Whoever has something to say asks for the pump (serve_wake), which lets each
+ * source say a bounded piece, round after round, while the connection has room: no archive holds up a terminal. */
+#pragma once
+
+#include "base/loop.h"
+#include "guest/link.h"
+
+struct run;
+struct request;
+
+struct guest {
+        struct loop *loop;
+        struct link link;
+        struct run *runs, *last_run;
+        unsigned run_count;
+        struct request *requests, *last_request;
+        unsigned request_count;
+        uint8_t *scratch; /* GUEST_DATA_MAX bytes, for use within one step */
+        struct loop_watch listener, children;
+        struct loop_task pump, reap;
+        struct loop_timer tidy;   /* gives buffers back that rest */
+        struct loop_timer settle; /* runs whose end is to be told although their output is still open */
+        struct loop_timer nudge;  /* runs whose process has not executed yet */
+        struct loop_timer accept; /* after a failed accept */
+        int spare;                /* a descriptor to give up when there is none left for a new connection */
+};
+
+/* Serves on GUEST_LISTEN_FD for ever; returns only when it cannot begin. */
+int serve_main(void);
+
+/* Something may be said, or read on. */
+void serve_wake(struct guest *g);

@@ -1,0 +1,20 @@
+// The operator is killed: the page says that it reconnects, goes on by itself, and has what happened meanwhile, once.
+import { api, assert, dropSandbox, flow, openSandbox, signInByKey, tell, tokenOf, until } from './harness.mjs'
+import { newWallet } from './wallets.mjs'
+
+await flow(async ({ visitor }) => {
+  const { page } = await visitor()
+  await signInByKey(page, newWallet())
+  const id = await openSandbox(page, 'activity')
+  const token = await tokenOf(page)
+  const run = (command) => api(token, 'POST', `/api/sandboxes/${id}/exec`, { command })
+  const events = page.getByRole('list', { name: 'Events' })
+  await run('echo before')
+  await events.getByText('echo before').waitFor()
+  await tell('kill_operator')
+  await until(() => run('echo after').then(() => true, () => false), 'the operator')
+  await events.getByText('echo after').first().waitFor()
+  await page.getByText('Live', { exact: true }).waitFor()
+  assert.equal(await events.getByText('echo before').count(), 1)
+  await dropSandbox(page, id)
+})

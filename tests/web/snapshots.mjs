@@ -1,0 +1,88 @@
+// A line in time: take one, change files (with names that look like markup), compare, put back, fork, download, bring in, delete.
+import { readFileSync } from 'node:fs'
+import { api, assert, dropSandbox, flow, openSandbox, signInByKey, toastWith, tokenOf, until } from './harness.mjs'
+import { newWallet } from './wallets.mjs'
+
+const ODD = '<b onclick=x>&amp;.txt'
+
+await flow(async ({ visitor }) => {
+  const { page } = await visitor({ acceptDownloads: true })
+  await signInByKey(page, newWallet())
+  const id = await openSandbox(page, 'snapshots')
+  const token = await tokenOf(page)
+  const run = async (command, of = id) => (await api(token, 'POST', `/api/sandboxes/${of}/exec`, { command })).stdout
+  await page.getByText('No snapshots yet').waitFor()
+  await run('echo one > kept.txt')
+
+  const take = async (name) => {
+    await page.getByRole('button', { name: 'Take a snapshot' }).click()
+    await page.getByLabel('Name (may stay empty)').fill(name)
+    await page.getByRole('button', { name: 'Take it' }).click()
+  }
+  await take('not a name!')
+  await page.getByRole('dialog').getByText("Only letters, digits, '.', '_' and '-'.").waitFor()
+  await page.keyboard.press('Escape')
+  await take('first')
+  const line = page.getByRole('list', { name: 'Snapshots, newest first' })
+  const first = line.locator('.moment', { hasText: /^first/ })
+  await first.waitFor()
+
+  // what changed since; what runs has to stand still for that, so a snapshot of now is offered
+  await run(`echo two > kept.txt; echo x > '${ODD}'`)
+  await first.getByRole('button', { name: 'Compare' }).click()
+  const dialog = page.getByRole('dialog')
+  const differs = dialog.getByRole('list', { name: 'What differs' })
+  const takeFirst = dialog.getByRole('button', { name: 'Take a snapshot and compare' })
+  await takeFirst.waitFor()
+  assert.equal(await differs.count(), 0)
+  await takeFirst.click()
+  await differs.getByText(ODD).waitFor()
+  await differs.locator('.diff-changed', { hasText: 'kept.txt' }).waitFor()
+  assert.equal(await differs.locator('b').count(), 0)
+  await dialog.getByRole('button', { name: 'Close' }).click()
+
+  // put back, after a question that can be left; what was there is kept
+  await first.getByRole('button', { name: 'Roll back' }).click()
+  await dialog.getByText('Everything that runs inside is ended').waitFor()
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+  assert.equal(await run('cat kept.txt'), 'two\n')
+  await first.getByRole('button', { name: 'Roll back' }).click()
+  await dialog.getByRole('button', { name: 'Roll back' }).click()
+  await toastWith(page, 'The files are those of first').waitFor()
+  assert.equal(await run('cat kept.txt; ls'), 'one\nkept.txt\n')
+  await line.getByText('before-first').waitFor()
+
+  // another sandbox from it
+  await first.getByRole('button', { name: 'More for first' }).click()
+  await page.getByRole('menuitem', { name: 'New sandbox from it' }).click()
+  await page.getByRole('button', { name: 'Make it' }).click()
+  await page.waitForURL((u) => /\/sandboxes\/[0-9a-f]{16}/.test(u.pathname) && !u.pathname.includes(id))
+  const fork = new URL(page.url()).pathname.split('/')[2]
+  assert.equal(await run('cat kept.txt', fork), 'one\n')
+  await page.goto(`/sandboxes/${id}/snapshots`)
+
+  // away and in again
+  const more = async (name, what) => {
+    await line.getByRole('button', { name: `More for ${name}`, exact: true }).click()
+    await page.getByRole('menuitem', { name: what }).click()
+  }
+  const downloading = page.waitForEvent('download')
+  await more('first', 'Download')
+  const download = await downloading
+  assert.equal(download.suggestedFilename(), 'first.tar.zst')
+  await toastWith(page, 'Your browser saves it as first.tar.zst').waitFor()
+  const file = await download.path()
+  assert.ok(readFileSync(file).length > 100)
+  await page.locator('input[type=file]').setInputFiles({ name: 'brought.tar.zst', mimeType: 'application/zstd', buffer: readFileSync(file) })
+  await toastWith(page, 'The snapshot brought is there').waitFor()
+  await line.locator('.moment', { hasText: 'brought' }).waitFor()
+
+  await more('before-first', 'Delete')
+  await page.getByRole('button', { name: 'Delete it' }).click()
+  await line.getByText('before-first').waitFor({ state: 'detached' })
+  const left = (await api(token, 'GET', '/api/snapshots')).snapshots
+  await until(async () => !(await api(token, 'GET', '/api/snapshots')).snapshots.some((s) => s.name === 'before-first'), 'its end')
+  await dropSandbox(page, fork)
+  await dropSandbox(page, id)
+  for (const s of left) await fetch(`${process.env.WEB_URL}/api/snapshots/${s.id}`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } })
+})

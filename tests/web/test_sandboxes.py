@@ -1,0 +1,38 @@
+"""The list, creation, and what happens when the connection does not."""
+import harness
+
+
+def test_the_list(browse, house):
+    browse("list.mjs", house)
+
+
+def test_creation(browse, house):
+    browse("create.mjs", house)
+
+
+def test_markup_is_text(browse, house):
+    browse("markup.mjs", house)
+
+
+def test_a_thousand(browse, house):
+    print(browse("many.mjs", house, frame_ms=1000 / 60 * harness.SLOW))
+
+
+def test_reconnect(browse, make_house):
+    browse("reconnect.mjs", make_house())
+
+
+def test_no_network(browse, make_house):
+    browse("offline.mjs", make_house())
+
+
+def test_the_usual_limits(browse, make_house):
+    browse("limits.mjs", make_house("rate_auth = unlimited\n"), watch_ms=30_000)
+
+
+def test_keyboard(browse, house):
+    browse("keyboard.mjs", house)
+
+
+def test_phone(browse, house):
+    browse("phone.mjs", house)

@@ -1,0 +1,5 @@
+"""What a sandbox uses, over time."""
+
+
+def test_usage(browse, house):
+    browse("usage.mjs", house)
