@@ -1,18 +1,17 @@
 # A thin front for meson: everything here can be done by hand. `make up` and `make check` set up what they need.
 BUILD ?= build
 PYTEST = /usr/bin/python3 -m pytest -q -p no:cacheprovider
-PORT ?= 7070
 export STOCKADE ?= $(CURDIR)/$(BUILD)/src/cli/stockade
 
 .PHONY: up down deb build check check-all check-v2 check-matrix check-clang check-sanitize fuzz soak soak-api bench bench-gate bench-operator bench-api format clean install
 
 # The demonstration, and then the daemon in the background, on ./.stockade, with its web app on this machine alone: the
-# link that it prints signs you in. `make down` ends it.
+# link that it prints signs you in. `make down` ends it. make up [PORT=7070]: where, the first time
 up: build
 	tools/demo
 	@mkdir -p .stockade
-	@test -f .stockade/stockade.conf || echo 'listen = 127.0.0.1:$(PORT)' >.stockade/stockade.conf
-	@$(STOCKADE) up --detach --state .stockade --config .stockade/stockade.conf
+	@test -z '$(PORT)' || test -f .stockade/stockade.conf || echo 'listen = 127.0.0.1:$(PORT)' >.stockade/stockade.conf
+	@$(STOCKADE) up --detach --state .stockade
 	@echo "  (here: PATH=$(dir $(STOCKADE)):\$$PATH; 'make down' ends it)"
 
 down:

@@ -5,6 +5,7 @@
  * waits until it has. */
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -24,8 +25,9 @@
 #define SYSTEM_STATE "/var/lib/stockade"
 #define SYSTEM_RUN   "/run/stockade"
 #define LOG_NAME     "daemon.log"
+#define CONFIG_NAME  "stockade.conf"
 
-enum { UP_MS = 20000, DOWN_MS = 60000, STEP_MS = 20 };
+enum { UP_MS = 20000, DOWN_MS = 60000, STEP_MS = 20, USUAL_PORT = 7070 };
 
 struct options {
         struct args_common common;
@@ -51,7 +53,10 @@ const struct args_verb up_verb = {
                  "offers everything; as an ordinary user sandboxes run as that user, without disks and images.\n\n"
                  "Everything is kept in one folder: --state, else $STOCKADE_STATE, else ./.stockade if it is there, "
                  "else "
-                 "/var/lib/stockade for root and ~/.local/state/stockade for others.",
+                 "/var/lib/stockade for root and ~/.local/state/stockade for others.\n\n"
+                 "The configuration is --config, else stockade.conf in that folder if it was named, else the one of "
+                 "the host or the user, see stockade.conf(5). Where there is none, one is written into the folder: it "
+                 "opens the web app on this machine alone, and the link that is printed signs you in.",
         .flags = ARGS_LOCAL,
         .options = up_options,
         .count = ELEMENTSOF(up_options),
@@ -84,7 +89,9 @@ const struct args_verb health_verb = {
 
 struct where {
         char state[PATH_MAX], run[PATH_MAX], socket[PATH_MAX], log[PATH_MAX];
-        char config[PATH_MAX]; /* "": none */
+        bool named; /* the folder: not the usual one */
+        char config[PATH_MAX];
+        bool config_is_own; /* in the state folder: made if it is not there */
 };
 
 static int absolute(const char *path, char *ret, struct err *err) {
@@ -99,10 +106,12 @@ static int find_state(const struct options *o, struct where *w, struct err *err)
         const char *named = o->state ? o->state : getenv("STOCKADE_STATE");
         struct stat st;
 
+        w->named = true;
         if (named && named[0])
                 return absolute(named, w->state, err);
         if (stat(".stockade", &st) == 0 && S_ISDIR(st.st_mode))
                 return absolute(".stockade", w->state, err);
+        w->named = false;
         int r = paths_state_name("", false, w->state, sizeof w->state);
         if (r < 0) {
                 (void)err_set(err, r, "cannot tell where to keep the state");
@@ -112,11 +121,10 @@ static int find_state(const struct options *o, struct where *w, struct err *err)
         return 0;
 }
 
-static int find_config(const struct options *o, struct where *w, struct err *err) {
+/* Where the usual folder's configuration is, if there is one; "" otherwise. */
+static void find_usual_config(struct where *w) {
         const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
-        if (o->config)
-                return absolute(o->config, w->config, err);
         if (geteuid() == 0)
                 (void)snprintf(w->config, sizeof w->config, "/etc/stockade/stockade.conf");
         else if (xdg && xdg[0] == '/')
@@ -125,7 +133,19 @@ static int find_config(const struct options *o, struct where *w, struct err *err
                 (void)snprintf(w->config, sizeof w->config, "%s/.config/stockade/stockade.conf", home);
         if (access(w->config, F_OK) < 0)
                 w->config[0] = '\0';
-        return 0;
+}
+
+/* A folder that was named has its configuration in it, and so has the usual one where the usual place has none. */
+static int find_config(const struct options *o, struct where *w, struct err *err) {
+        if (o->config)
+                return absolute(o->config, w->config, err);
+        if (!w->named)
+                find_usual_config(w);
+        if (w->config[0])
+                return 0;
+        w->config_is_own = true;
+        int n = snprintf(w->config, sizeof w->config, "%s/" CONFIG_NAME, w->state);
+        return n >= PATH_MAX ? err_set(err, -ENAMETOOLONG, "cannot use the folder '%.200s'", w->state) : 0;
 }
 
 static int find(const struct options *o, struct where *w, struct err *err) {
@@ -154,9 +174,54 @@ static void print_line(void *data, const char *text) {
         (void)puts(text);
 }
 
+/* A port of this machine's loopback: the usual one, or where that is taken any. */
+static unsigned free_port(void) {
+        for (int i = 0; i < 2; i++) {
+                struct sockaddr_in at = {.sin_family = AF_INET,
+                                         .sin_port = htons(i == 0 ? USUAL_PORT : 0),
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+                socklen_t size = sizeof at;
+                int one = 1;
+                _cleanup_fd_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+                (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+                if (bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1) == 0 &&
+                    getsockname(fd, (struct sockaddr *)&at, &size) == 0)
+                        return ntohs(at.sin_port);
+        }
+        return USUAL_PORT; /* the daemon will say what is wrong with it */
+}
+
+/* With the web app on this machine alone, unless there is one already. The folder is the daemon's to judge; here it
+ * only has to be one that nobody else can put links into. */
+static int make_own_config(struct where *w, struct err *err) {
+        char text[256];
+        struct stat st;
+
+        (void)paths_make_parents(w->state);
+        (void)mkdir(w->state, 0700);
+        _cleanup_fd_ int dir = open(w->state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (dir < 0 || fstat(dir, &st) < 0)
+                return err_set(err, -errno, "cannot use the folder '%s'", w->state);
+        if (faccessat(dir, CONFIG_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return 0;
+        if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+                (void)err_set(err, ERR_REFUSED, "'%s' is not ours alone", w->state);
+                return err_hint(err, "others could change what the daemon keeps: name another folder with --state");
+        }
+        int n = snprintf(
+                text, sizeof text,
+                "# Made by 'stockade up': the web app and the API, on this machine alone. See stockade.conf(5).\n"
+                "listen = 127.0.0.1:%u\n",
+                free_port());
+        int r = fd_replace_file(dir, CONFIG_NAME, 0600, text, (size_t)n);
+        return r < 0 ? err_set(err, r, "cannot write '%s'", w->config) : 0;
+}
+
 static int print_config(const struct where *w, struct err *err) {
         static struct conf c;
-        int r = conf_load(w->config[0] ? w->config : NULL, &c, err);
+        bool none = w->config_is_own && access(w->config, F_OK) < 0;
+        int r = conf_load(none ? NULL : w->config, &c, err);
 
         if (r == 0)
                 conf_print(&c, print_line, NULL);
@@ -191,12 +256,8 @@ static void to_background(struct where *w) {
 
 static pid_t start(struct where *w, bool detach, struct err *err) {
         char program[PATH_MAX];
-        const char *argv[] = {program, "--state", w->state, "--run", w->run, NULL, NULL, NULL};
+        const char *argv[] = {program, "--state", w->state, "--run", w->run, "--config", w->config, NULL};
 
-        if (w->config[0]) {
-                argv[5] = "--config";
-                argv[6] = w->config;
-        }
         int r = paths_helper("stockaded", program, sizeof program, err);
         if (r < 0)
                 return r;
@@ -348,14 +409,18 @@ int cmd_up(int argc, char **argv) {
                 r = print_config(&w, &err);
                 return r < 0 ? talk_failed(NULL, &o.common, &err) : 0;
         }
-        if (r == 0) /* wrong words are better said here than in a log */
-                r = conf_load(w.config[0] ? w.config : NULL, &c, &err);
-        if (r < 0)
-                return talk_failed(NULL, &o.common, &err);
-        if (ping(w.socket, &t, &answer)) {
+        if (r == 0 && ping(w.socket, &t, &answer)) {
                 (void)printf("stockade is up already; its socket is %s\n", w.socket);
+                talk_close(&t);
+                say_sign_in(w.socket);
                 return 0;
         }
+        if (r == 0 && w.config_is_own)
+                r = make_own_config(&w, &err);
+        if (r == 0) /* wrong words are better said here than in a log */
+                r = conf_load(w.config, &c, &err);
+        if (r < 0)
+                return talk_failed(NULL, &o.common, &err);
         _cleanup_fd_ int signals = block_signals();
         off_t logged = log_size(&w);
         pid_t pid = start(&w, o.detach, &err);

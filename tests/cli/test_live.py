@@ -6,11 +6,13 @@ import os
 import pwd
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -121,7 +123,12 @@ def box(suite):
 def test_up_and_down(who):
     done = who.run("up", "--detach", timeout=60)
     assert done.status == 0 and "stockade is up" in done.text and "stockade down" in done.text and "stockade create" in done.text
-    assert "is up already" in who.run("up", "--detach").ok()
+    link = re.search(r"web: +(http://127\.0\.0\.1:[0-9]+)/#link=", done.text)
+    assert link, done.text  # no configuration: the web app is there all the same, on this machine alone
+    assert urllib.request.urlopen(link[1] + "/", timeout=30).status == 200
+    assert f"listen = {link[1][7:]}" in (who.state / "stockade.conf").read_text()
+    again = who.run("up", "--detach").ok()
+    assert "is up already" in again and link[1] in again
     assert who.run("health").ok().endswith("all is well\n")
     sandbox = who.run("create", "--name", "first").ok().strip()
     assert re.fullmatch("[0-9a-f]{16}", sandbox)
@@ -140,6 +147,40 @@ def test_up_and_down(who):
     assert who.run("down", "--stop-sandboxes", timeout=60).ok() == "stockade is down\n"
     assert who.run("down").ok() == "no daemon is running\n"
     assert not any("sleep 7777.5" == harness.command_of(pid) for pid in harness.pids())
+
+
+def test_a_folder_that_others_can_write_to_gets_no_configuration(who, tmp_path):
+    """They could put a link there, and root would write through it."""
+    who.state.mkdir()
+    os.chown(who.state, who.uid, who.uid)
+    who.state.chmod(0o777)
+    done = who.run("up", "--detach", timeout=60)
+    assert done.status == 125 and b"not ours alone" in done.err and not list(who.state.iterdir())
+
+
+def test_a_port_that_is_taken(who):
+    """Another daemon has the usual port, or anybody: the next free one is taken, and kept."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", 7070))
+            taken.listen()
+        except OSError:
+            pass  # then somebody else has it
+        assert "web: " in who.run("up", "--detach", timeout=60).ok()
+    config = (who.state / "stockade.conf").read_text()
+    assert re.search("^listen = 127.0.0.1:(?!7070$)[0-9]+$", config, re.MULTILINE), config
+    who.run("down").ok()
+    assert "web: " in who.run("up", "--detach", timeout=60).ok()
+    assert (who.state / "stockade.conf").read_text() == config
+
+
+def test_a_named_configuration_is_left_alone(who):
+    config = who.folder / "mine.conf"
+    config.write_text("pool = 0\n")
+    os.chown(config, who.uid, who.uid)
+    assert "web: " not in who.run("up", "--detach", "--config", config, timeout=60).ok()
+    assert not (who.state / "stockade.conf").exists() and config.read_text() == "pool = 0\n"
 
 
 def test_one_that_does_not_answer_is_ended(who):
