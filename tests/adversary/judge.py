@@ -43,6 +43,7 @@ CGROUP = Path("/sys/fs/cgroup")
 PROBE = "/usr/bin/false"  # where the probe is inside: over a program that every profile may execute
 SETID = "/usr/bin/nice"   # where its set-user-ID copy is
 SLOW = float(os.environ.get("STOCKADE_E2E_SLOW", "1"))
+ATTEMPT_SECONDS = 20  # then an attempt is ended by its own alarm: src/probe/main.c
 ENOUGH = 30  # seconds: what comes at all has come by then, however busy this machine is
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x20000, 0x4000000, 0x8000000, 0x40000000
@@ -522,7 +523,7 @@ class Host:
         """What the probe is told. It knows where everything is; it may not get there. control=yes lets it try what is
         harmless without a sandbox too."""
         return [f"host-pidns={self.host_pidns}", "control=yes", *(f"canary-{k}={v}" for k, v in self.canaries.items()),
-                *self.net_facts, f"shm-key={self.shm_key}", f"mq={self.nonce}", f"key={self.nonce}",
+                f"seconds={round(ATTEMPT_SECONDS * SLOW)}", *self.net_facts, f"shm-key={self.shm_key}", f"mq={self.nonce}", f"key={self.nonce}",
                 f"secret-name={self.secret_name}", f"setid={SETID}", f"mark={self.nonce}",
                 "writable=/tmp,/dev/shm,/home/agent,/dev/pts,/dev/null,/dev/zero,/dev/full,/dev/random,/dev/urandom,"
                 "/dev/tty,/mnt/share"]

@@ -39,11 +39,13 @@ def test_orphans_are_reaped(person, profile):
 
 @pytest.mark.parametrize("name", ["memory-bomb", "sysv-bomb"])
 def test_memory(person, profile, name):
+    """Before Linux 6.4 the kernel may go on looking for memory to take back for a while, when others have a lot of cached
+    entries: it counts theirs as progress. So nothing is said about how soon the end comes."""
     run = attempt(person, profile, name, "--memory", "64MiB", facts=[f"ceiling={256 * MIB}"])
     said = run.lines.get(name)  # nothing at all if the kernel chose the whole sandbox
     assert said is None or said["result"] == "killed" or said["errno"] in ("ENOMEM", "ENOSPC"), f"OPEN: {said}"
     assert run.record["usage"]["memory_peak"] <= 66 * MIB, run.record
-    assert run.record["usage"]["oom_kills"] > 0 and "limits.memory" in run.record["limits_hit"], run.record
+    assert run.record["usage"]["oom_kills"] > 0 and "limits.memory" in run.record["limits_hit"], (said, run.record)
     control = attempt(person, profile, name, "--memory", "256MiB", facts=[f"ceiling={48 * MIB}"])
     assert control.only["result"] == "done", control.only
 
