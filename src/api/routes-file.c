@@ -1,26 +1,30 @@
-/* Reading what is inside: a folder as a list, a file as bytes, or a part of them. */
+/* Reading what is inside, or was when a snapshot was taken: a folder as a list, a file as bytes, or a part of them. */
 #include <stdio.h>
 
 #include "api/routes.h"
 #include "base/json-read.h"
 
+enum { FILE_STAT, FILE_LIST, FILE_READ, FILE_STEPS };
+
 struct file {
-        enum { FILE_STAT, FILE_LIST, FILE_READ } step;
+        unsigned step;
+        const char *const *verbs; /* of each step */
         uint64_t size, from, length;
         bool part;
 };
 
-static void ask(struct exchange *x, const char *verb) {
+static void ask(struct exchange *x, unsigned step) {
         struct buf b = {0};
         struct json j = {.out = &b};
-        const struct file *f = x->data;
+        struct file *f = x->data;
 
-        route_request(x, &j, verb);
+        f->step = step;
+        route_request(x, &j, f->verbs[step]);
         if (!route_fields(x, &j)) {
                 buf_free(&b);
                 return;
         }
-        if (f->step == FILE_READ) {
+        if (step == FILE_READ) {
                 json_u64(&j, "offset", f->from);
                 json_u64(&j, "length", f->length);
         }
@@ -28,12 +32,27 @@ static void ask(struct exchange *x, const char *verb) {
         exchange_dispatch(x, &b);
 }
 
-void file_get(struct exchange *x) {
-        x->data = calloc(1, sizeof(struct file));
-        if (x->data)
-                ask(x, "stat");
-        else
+static void begin(struct exchange *x, const char *const *verbs) {
+        struct file *f = x->data = calloc(1, sizeof *f);
+
+        if (!f) {
                 reply_error(x, "failed", "try again", "out of memory");
+                return;
+        }
+        f->verbs = verbs;
+        ask(x, FILE_STAT);
+}
+
+void file_get(struct exchange *x) {
+        static const char *const verbs[FILE_STEPS] = {"stat", "ls", "get"};
+
+        begin(x, verbs);
+}
+
+void snapshot_file_get(struct exchange *x) {
+        static const char *const verbs[FILE_STEPS] = {"snapshot-stat", "snapshot-ls", "snapshot-get"};
+
+        begin(x, verbs);
 }
 
 /* 1: a part is asked for, and fits; 0: all of it; below: it lies outside. Other units and more than one part at a time
@@ -64,7 +83,6 @@ static int read_range(const char *text, struct file *f) {
 static void read_file(struct exchange *x, struct file *f) {
         char range[80];
 
-        f->step = FILE_READ;
         f->length = f->size > 0 ? f->size : UINT64_MAX; /* some files do not know their size */
         int r = f->size > 0 ? read_range(x->head.range, f) : 0;
         if (r < 0) {
@@ -74,7 +92,7 @@ static void read_file(struct exchange *x, struct file *f) {
                 return;
         }
         f->part = r > 0;
-        ask(x, "get");
+        ask(x, FILE_READ);
 }
 
 static void begin_bytes(struct exchange *x, const struct file *f) {
@@ -110,10 +128,9 @@ static void file_answer(struct exchange *x, const char *result) {
                 (void)json_find_str(result, "kind", kind, sizeof kind);
                 if (str_eq(kind, "link"))
                         f->size = 0; /* its own: nobody knows that of what it leads to */
-                if (str_eq(kind, "folder")) {
-                        f->step = FILE_LIST;
-                        ask(x, "ls");
-                } else if (str_eq(kind, "file") || str_eq(kind, "link"))
+                if (str_eq(kind, "folder"))
+                        ask(x, FILE_LIST);
+                else if (str_eq(kind, "file") || str_eq(kind, "link"))
                         read_file(x, f);
                 else
                         reply_error(x, "conflict", "only files and folders can be read", "it is a %s", kind);

@@ -13,7 +13,7 @@ static const struct {
         size_t fds;
 } verbs[] = {
         [PACKER_UNPACK] = {"unpack", 2}, [PACKER_IMAGE] = {"image", 2},     [PACKER_PACK] = {"pack", 2},
-        [PACKER_DIFF] = {"diff", 3},     [PACKER_FLATTEN] = {"flatten", 2},
+        [PACKER_DIFF] = {"diff", 3},     [PACKER_FLATTEN] = {"flatten", 2}, [PACKER_READ] = {"read", 3},
 };
 static_assert(ELEMENTSOF(verbs) == PACKER_VERBS, "every verb has a name");
 

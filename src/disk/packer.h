@@ -23,6 +23,7 @@ enum packer_verb {
         PACKER_PACK,    /* tree, out: everything as a tar, compressed with zstd */
         PACKER_DIFF,    /* old tree, new tree, out: what changed, a line of JSON for each file */
         PACKER_FLATTEN, /* tree, target tree: makes the target the same */
+        PACKER_READ,    /* tree, question, out: an entry, a folder's entries, or a file's bytes; see pack/read.c */
         PACKER_VERBS,
 };
 

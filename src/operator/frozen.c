@@ -107,6 +107,7 @@ static int read_plan(struct frozen *f, struct err *err) {
                 else if (s.op == OP_DISK || s.op == OP_ROOT_DISK) {
                         f->disk = true;
                         f->image_root = s.op == OP_ROOT_DISK;
+                        f->disk_path = f->image_root ? "/" : s.text[0];
                         f->disk_size = s.number[0];
                         f->disk_inodes = s.number[1];
                 }

@@ -39,6 +39,7 @@ struct frozen {
         const char **secrets;
         size_t secret_count;
         bool disk, image_root; /* asks for a disk; over an image */
+        const char *disk_path; /* where it is inside; NULL: there is none */
         uint64_t disk_size, disk_inodes;
 };
 

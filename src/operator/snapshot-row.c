@@ -183,6 +183,7 @@ void snapshot_json(const struct snapshot *p, struct json *j, const char *key) {
         json_u64(j, "layers", p->layers.count);
         json_u64(j, "ledger_seq", p->ledger_seq);
         json_u64(j, "pause_us", p->pause_us);
+        json_str(j, "root", p->frozen ? p->frozen->disk_path : NULL);
         json_close(j, '}');
 }
 

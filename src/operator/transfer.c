@@ -9,14 +9,15 @@
 
 #define STALL_MS      (60 * 1000) /* a client that neither reads nor sends for so long has left */
 #define PIECE         (64 * 1024)
-#define LINE_MAX_SIZE (16 * 1024)
+#define QUESTION_MAX  8192        /* what every pipe holds */
+#define LINE_MAX_SIZE (32 * 1024) /* a name and the target of a link, each byte as \u00xx */
 
 /* --- whose turn it is -----------------------------------------------------------------------------------------------
  */
 
 static bool owner_busy(const struct transfer *t) {
         for (const struct transfer *i = t->o->registry->transfers; i; i = i->next)
-                if (i->running && str_eq(i->call->owner, t->call->owner))
+                if (i->running && i->brief == t->brief && str_eq(i->call->owner, t->call->owner))
                         return true;
         return false;
 }
@@ -53,6 +54,7 @@ void transfer_free(struct transfer *t) {
         loop_unwatch(t->o->loop, &t->watch);
         fd_close(&t->fd);
         free(t->rest);
+        free(t->question);
         free(t);
 }
 
@@ -257,19 +259,34 @@ struct transfer *transfer_new(struct call *c, bool in, void (*done)(struct trans
         return t;
 }
 
+/* The question, ready to be read to its end: nobody waits for anybody. */
+static int question_pipe(const struct transfer *t, int *ret) {
+        int ends[2];
+
+        if (!t->question)
+                return 0;
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+                return -errno;
+        ssize_t n = t->question_size <= QUESTION_MAX ? write(ends[1], t->question, t->question_size) : -1;
+        (void)close(ends[1]);
+        *ret = ends[0];
+        return n == (ssize_t)t->question_size ? 0 : -EMSGSIZE;
+}
+
 static void run(struct transfer *t) {
         struct call *c = t->call;
+        _cleanup_fd_ int question = -EBADF;
         int ends[2] = {-EBADF, -EBADF};
         int r = pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
 
         t->running = true;
         if (r == 0) {
                 t->fd = ends[t->in];
-                if (fcntl(t->fd, F_SETFL, O_NONBLOCK) < 0)
-                        r = -errno;
+                r = fcntl(t->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : question_pipe(t, &question);
         }
         if (r == 0)
-                r = warden_call(t->o, &t->request, &ends[!t->in], 1, answered, t);
+                r = warden_call(t->o, &t->request, question >= 0 ? (int[]){question, ends[!t->in]} : &ends[!t->in],
+                                question >= 0 ? 2 : 1, answered, t);
         if (ends[0] >= 0)
                 (void)close(ends[!t->in]);
         if (r == 0 && !t->in)

@@ -14,7 +14,10 @@ struct transfer {
         struct loop_timer stall;      /* the client neither reads nor sends */
         struct core *o;
         struct call *call;
-        int fd; /* our end */
+        char *question; /* for a child that is told by a stream what to do; NULL: the request says all */
+        size_t question_size;
+        bool brief; /* somebody looks at a page: does not wait for archives of the same owner */
+        int fd;     /* our end */
         struct loop_watch watch;
         bool in;              /* from the client */
         bool whole;           /* the client said that this was all */
@@ -33,7 +36,8 @@ struct transfer {
         void *data;
 };
 
-/* When it is its turn (one of each owner's at a time), makes the pipe and asks the warden, with its other end. */
+/* When it is its turn (one of each owner's at a time, and one that is brief), makes the pipe and asks the warden, with
+ * its other end. */
 void transfer_begin(struct transfer *t, const struct warden_message *m);
 struct transfer *transfer_new(struct call *c, bool in, void (*done)(struct transfer *t)); /* NULL: refused */
 void transfer_free(struct transfer *t);

@@ -110,6 +110,11 @@ static const struct verb verbs[] = {
         {"fork", verb_fork, .fields = {SANDBOX, {"name", FIELD_NAME}, KEY}},
         {"snapshots", verb_snapshots, .fields = {{"sandbox", FIELD_SANDBOX}, BOOL("all")}},
         {"snapshot-delete", verb_snapshot_delete, VERB_GRAVE, .fields = {{"snapshot", FIELD_SNAPSHOT, true}}},
+        {"snapshot-stat", verb_snapshot_stat, .fields = {{"snapshot", FIELD_SNAPSHOT, true}, PATH}},
+        {"snapshot-ls", verb_snapshot_ls, .fields = {{"snapshot", FIELD_SNAPSHOT, true}, PATH}},
+        {"snapshot-get", verb_snapshot_get,
+         .fields =
+                 {{"snapshot", FIELD_SNAPSHOT, true}, PATH, NUMBER("offset", INT64_MAX), NUMBER("length", UINT64_MAX)}},
         {"rollback", verb_rollback, .fields = {SANDBOX, {"snapshot", FIELD_SNAPSHOT, true}, KEY}},
         {"diff", verb_diff, .fields = {{"from", FIELD_TEXT, true, 1, 64}, {"to", FIELD_TEXT, true, 1, 64}}},
         {"export", verb_export, .fields = {{"snapshot", FIELD_SNAPSHOT, true}}},

@@ -112,6 +112,10 @@ void verbs_policy_answer(struct call *c, const struct frozen *f); /* what it wou
 void verb_owners(struct call *c);
 void verb_pool(struct call *c);
 void verb_load(struct call *c);
+/* snapshot-files.c */
+void verb_snapshot_stat(struct call *c);
+void verb_snapshot_ls(struct call *c);
+void verb_snapshot_get(struct call *c);
 /* verbs-disk.c */
 void verb_snapshot(struct call *c);
 void verb_snapshots(struct call *c);

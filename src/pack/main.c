@@ -2,6 +2,7 @@
  *
  *   unpack, image   3 archive, 4 target tree       pack      3 tree, 4 out
  *   diff            3 old tree, 4 new tree, 5 out   flatten   3 tree, 4 target tree
+ *   read            3 tree, 4 question, 5 out
  *
  * With --join (as root always): 7 is a user namespace to join, and the line goes to 6. BYTES and ENTRIES are the most
  * that may be unpacked; 0 is no limit. Exit status: 0 if the line begins with "ok". */
@@ -42,6 +43,10 @@ static int do_flatten(struct job *j, struct err *err) {
         return flatten_tree(FIRST, SECOND, &j->caps, &j->tally, err);
 }
 
+static int do_read(struct job *j, struct err *err) {
+        return read_tree(FIRST, SECOND, THIRD, &j->tally, err);
+}
+
 static const struct {
         const char *name;
         int (*run)(struct job *j, struct err *err);
@@ -49,7 +54,7 @@ static const struct {
 } verbs[] = {
         {"unpack", do_unpack, {-EBADF, -EBADF}, SECOND},  {"image", do_image, {-EBADF, -EBADF}, SECOND},
         {"pack", do_pack, {FIRST, -EBADF}, -EBADF},       {"diff", do_diff, {FIRST, SECOND}, -EBADF},
-        {"flatten", do_flatten, {FIRST, -EBADF}, SECOND},
+        {"flatten", do_flatten, {FIRST, -EBADF}, SECOND}, {"read", do_read, {FIRST, -EBADF}, -EBADF},
 };
 
 const char *pack_shown(const char *path, char buf[200]) {
@@ -94,7 +99,8 @@ int main(int argc, char **argv) {
         while (verb < ELEMENTSOF(verbs) && (argc != 3 || !str_eq(argv[0], verbs[verb].name)))
                 verb++;
         if (verb == ELEMENTSOF(verbs) || !number(argv[1], &j.caps.bytes) || !number(argv[2], &j.caps.entries)) {
-                (void)fprintf(stderr, "usage: stockade-pack [--join] unpack|image|pack|diff|flatten BYTES ENTRIES\n");
+                (void)fprintf(stderr,
+                              "usage: stockade-pack [--join] unpack|image|pack|diff|flatten|read BYTES ENTRIES\n");
                 return 2;
         }
         /* names are bytes; where they are UTF-8, archives say so */

@@ -1,9 +1,9 @@
 /* stockade-pack: what its files share.
  *
  * One job per process, given by its verb: archives become trees, trees become archives, two trees are compared, one is
- * made the same as another. Everything that is read here was written by somebody else: names, sizes, links and order
- * are whatever they could think of. The program is confined (confine.c) before it reads the first byte, and writes by
- * descriptor without ever following a link (target.c). */
+ * made the same as another, one entry is looked at. Everything that is read here was written by somebody else: names,
+ * sizes, links and order are whatever they could think of. The program is confined (confine.c) before it reads the
+ * first byte, and writes by descriptor without ever following a link (target.c). */
 #pragma once
 
 #include "base/err.h"
@@ -21,6 +21,7 @@ struct caps {
 
 int pack_tree(int tree, int out, struct tally *t, struct err *err);                                    /* pack.c */
 int compare_trees(int old, int new, int out, struct tally *t, struct err *err);                        /* compare.c */
+int read_tree(int tree, int question, int out, struct tally *t, struct err *err);                      /* read.c */
 int flatten_tree(int tree, int target, const struct caps *caps, struct tally *t, struct err *err);     /* flatten.c */
 int unpack_tree(int archive, int target, const struct caps *caps, struct tally *t, struct err *err);   /* unpack.c */
 int layers_unpack(int archive, int target, const struct caps *caps, struct tally *t, struct err *err); /* layers.c */

@@ -221,6 +221,7 @@ static const struct {
         [WARDEN_IMAGE_DROP] = {disks_image_drop, ROOT},
         [WARDEN_POOL] = {disks_pool, ROOT},
         [WARDEN_DOWN] = {take_down, 0},
+        [WARDEN_READ] = {pack_request, ROOT},
 };
 static_assert(ELEMENTSOF(rows) == WARDEN_KIND_COUNT, "every request has a row");
 

@@ -1,4 +1,4 @@
-/* Requests that look into disks and archives: diff, export, import, flatten, image.
+/* Requests that look into disks and archives: diff, export, import, flatten, image, read.
  *
  * We never do that ourselves. The trees are mounted here, shown in ids of their own; a program that has nothing else
  * (disk/packer.h) reads and writes them, and what it says in the end is taken as from a stranger. What it was making is
@@ -184,6 +184,12 @@ static int run(const struct work_job *j, struct work_result *ret, struct err *er
                 job.fds[0] = j->trees[0];
                 job.fds[1] = j->fds[0];
                 break;
+        case WARDEN_READ:
+                job.verb = PACKER_READ;
+                job.fds[0] = j->trees[0];
+                job.fds[1] = j->fds[0];
+                job.fds[2] = j->fds[1];
+                break;
         case WARDEN_IMPORT:
         case WARDEN_IMAGE:
                 job.verb = j->m.kind == WARDEN_IMAGE ? PACKER_IMAGE : PACKER_UNPACK;
@@ -240,14 +246,16 @@ static const struct {
                             true,
                             {NULL, disks_blank, NULL, WORK_COPYING, &rows[WARDEN_FLATTEN].how}},
         [WARDEN_IMAGE] = {{prepare_image, run, finish_image, WORK_PACKING, NULL}, true, {0}},
+        [WARDEN_READ] = {{prepare_export, run, NULL, WORK_READING, NULL}, false, {0}},
 };
 
 int pack_request(struct request *q) {
         struct stat st;
         int r;
 
-        if (q->fd_count > 0 && (fstat(q->fds[0], &st) < 0 || S_ISDIR(st.st_mode)))
-                return err_set(&q->err, ERR_REFUSED, "the descriptor is not of a stream");
+        for (size_t i = 0; i < q->fd_count; i++)
+                if (fstat(q->fds[i], &st) < 0 || S_ISDIR(st.st_mode))
+                        return err_set(&q->err, ERR_REFUSED, "a descriptor is not of a stream");
         r = rows[q->m->kind].sized ? disks_check_size(q) : 0;
         if (r == 0 && rows[q->m->kind].sized)
                 r = disks_check_space(q);

@@ -29,6 +29,7 @@ enum work_lane {
         WORK_PACKING, /* somebody at the other end of a stream, for as long as that takes */
         WORK_COPYING, /* nobody but the host's disk */
         WORK_LOOKING, /* a file system that a sandbox writes to, and may keep busy: one at a time looks at each */
+        WORK_READING, /* as packing, and somebody looks at a page meanwhile: not behind archives */
         WORK_LANES,
 };
 

@@ -276,7 +276,7 @@ static bool looked_at(const struct warden *w, const struct work *k) {
 
 /* The first of those that have a slot. */
 static struct work *take_waiting(struct warden *w) {
-        static const size_t most[WORK_LANES] = {WARDEN_WORK_MAX, WARDEN_WORK_MAX, 4 * WARDEN_WORK_MAX};
+        static const size_t most[WORK_LANES] = {WARDEN_WORK_MAX, WARDEN_WORK_MAX, 4 * WARDEN_WORK_MAX, WARDEN_WORK_MAX};
 
         for (struct work **p = &w->waiting; *p; p = &(*p)->next) {
                 struct work *k = *p;

@@ -33,7 +33,8 @@ static bool unasked(uint32_t k) {
 }
 
 static bool lists_layers(uint32_t k) {
-        return k == WARDEN_START || k == WARDEN_DIFF || k == WARDEN_EXPORT || k == WARDEN_FLATTEN || k == WARDEN_ITEM;
+        return k == WARDEN_START || k == WARDEN_DIFF || k == WARDEN_EXPORT || k == WARDEN_FLATTEN || k == WARDEN_ITEM ||
+               k == WARDEN_READ;
 }
 
 /* Every field has a value; those that the kind does not have are lost on the way. */
@@ -73,6 +74,8 @@ static size_t fds_for(uint32_t kind) {
         case WARDEN_IMPORT:
         case WARDEN_IMAGE:
                 return 1;
+        case WARDEN_READ:
+                return 2;
         default:
                 return 0;
         }

@@ -75,6 +75,7 @@ static const struct kind {
         [WARDEN_IMAGE_DROP] = {"image-drop", .fields = {ID(id)}},
         [WARDEN_POOL] = {"pool", .fields = {NUMBER(size), NUMBER(inodes), NUMBER(numbers[0])}},
         [WARDEN_DOWN] = {"down", WARDEN_KILL},
+        [WARDEN_READ] = {"read", 0, 2, 2, .fields = {MAYBE(image), LAYERS}},
 };
 
 static const struct kind from_warden[] = {

@@ -261,6 +261,8 @@ const tests = {
     await made.files.write('/home/agent/b', 'two')
     const second = await made.snapshot()
     assert.equal((await client.snapshots.diff(first.id, second.id)).added, 1)
+    assert.equal(await (await client.snapshots.open(second.id, `${second.root}/b`)).text(), 'two')
+    await refused(client.snapshots.open(first.id, '/home/agent/b'), 'NOT_FOUND')
     const fork = await made.fork({ name: 'typescript-fork' })
     assert.equal(await fork.files.readText('/home/agent/b'), 'two')
     const archive = new Uint8Array(await (await client.snapshots.export('typescript-first')).arrayBuffer())

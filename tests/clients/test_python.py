@@ -367,6 +367,9 @@ def test_snapshots(client):
         second = box.snapshot()
         diff = client.snapshots.diff(first["id"], second["id"])
         assert diff["added"] == 1 and not diff["truncated"]
+        with client.snapshots.open(second["id"], f"{second['root']}/b") as response:
+            assert response.read() == b"two"
+        assert refused(client.snapshots.open, first["id"], "/home/agent/b").code == "NOT_FOUND"
         with box.fork(name="python-fork") as fork:
             assert fork.files.read("/home/agent/b") == b"two"
         with client.snapshots.export("python-first") as response:

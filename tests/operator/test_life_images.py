@@ -71,6 +71,13 @@ def test_an_image_is_the_root(make_daemon, rootfs):
     client.resume(sandbox=box)
     assert client.sh(box, "cat ~/f")["out"] == b"home\n"
     snap = client.snapshot(sandbox=box)["id"]
+    # a snapshot of it is the whole tree: what was changed, and what the image has
+    assert [s["root"] for s in client.snapshots()["snapshots"]] == ["/"]
+    assert {"etc", "home", "usr"} <= {e["name"] for e in client.ask("snapshot-ls", snapshot=snap, path="/")["entries"]}
+    for path, content in (("/etc/made-by-me", b"mine\n"), (client.show(sandbox=box)["cwd"] + "/f", b"home\n")):
+        with client.call("snapshot-get", snapshot=snap, path=path) as c:
+            assert c.answer() == {"bytes": 5} and bytes(c.out) == content
+    assert code(client.ask, "snapshot-stat", snapshot=snap, path="/etc/new") == "not_found"
     fork = client.create(snapshot=snap)
     assert fork["image"] == "tiny" and client.sh(fork["id"], "cat ~/f")["out"] == b"home\n"
     other = client.create(profile="medium", image="tiny")["id"]

@@ -193,6 +193,46 @@ def test_diff_export_import_flatten(warden, with_disk, inside):
     assert write(warden, with_disk, flat, "ls; cat changed", inside).split() == ["added", "changed", "same", "22"]
 
 
+def read(d, question, **values):
+    """(answer, bytes) to a question about what layers show."""
+    (r, w), (ours, theirs), got = os.pipe(), os.pipe(), []
+    os.write(w, question)
+    os.close(w)
+    serial = d.send("read", fds=[r, theirs], **values)
+    os.close(r)
+    os.close(theirs)
+    reader = threading.Thread(target=lambda: got.append(os.fdopen(ours, "rb").read()))
+    reader.start()
+    try:
+        return d.answer(serial)[0], reader.join(60) or got[0]
+    finally:
+        reader.join(60)
+
+
+def test_read(warden, with_disk, inside):
+    """One entry of what layers show. Questions that make no sense get no answer, and nothing outside is reached."""
+    first, second = make_disk(warden), make_disk(warden)
+    write(warden, with_disk, first, "mkdir d; echo old >d/f; ln -s /etc out; ln -s d way", inside)
+    write(warden, with_disk, second, "echo new >d/f; echo x >g", inside, layers=[first])
+    both = [second, first]
+    assert read(warden, b"read 0 0 100\nd/f", layers=both)[1] == b"new\n"
+    assert read(warden, b"read 0 0 100\nd/f", layers=[first])[1] == b"old\n"
+    assert read(warden, b"read 5 1 2\n/home/d/f", layers=[first])[1] == b"ld"
+    entries = [json.loads(line) for line in read(warden, b"list 0\n/", layers=both)[1].splitlines()]
+    assert {"d", "g", "out", "way"} <= {e["name"] for e in entries}
+    assert json.loads(read(warden, b"stat 0\nout", layers=both)[1])["target"] == "/etc"
+    for path, error in ((b"none", -errno.ENOENT), (b"out", -errno.ELOOP), (b"out/passwd", -errno.ELOOP), (b"way/f", -errno.ELOOP),
+                        (b"d", -errno.EISDIR), (b"../../etc/passwd", None), (b"d/../../x", None), (b"//etc/passwd", None)):
+        refused(lambda: read(warden, b"read 0 0 100\n" + path, layers=both), error)
+    for question in (b"", b"\n", b"read", b"read 0 0\nd/f", b"stat x\nd", b"stat 9\nd", b"write 0\nd", b"list 0\nd\0x", b"stat 0\n" + b"x" * 9000):
+        refused(lambda: read(warden, question, layers=both), None)
+    folder, (r, w) = os.open("/", os.O_RDONLY), os.pipe()
+    refused(lambda: warden.ask("read", fds=[folder, w], layers=both), -1001, "stream")
+    refused(lambda: warden.ask("read", fds=[r, folder], layers=both), -1001, "stream")
+    for fd in (folder, r, w):
+        os.close(fd)
+
+
 def test_a_bad_archive_leaves_nothing(warden):
     id = new_id()
     refused(lambda: pump(warden, "import", b"this is no archive" * 100, id=id, size=SIZE, inodes=INODES), None)

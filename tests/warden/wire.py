@@ -6,7 +6,7 @@ import struct
 
 KINDS = {name: i for i, name in enumerate(
     "hello list start connect network keep-key leaf leaf-end usage freeze thaw stop cut gate disk-make disk-drop disk-clone "
-    "disk-space diff export import flatten image image-drop pool down".split(), 1)}
+    "disk-space diff export import flatten image image-drop pool down read".split(), 1)}
 KINDS.update({name: i for i, name in enumerate("answer item gone gate-gone pressure end".split(), 100)})
 NAMES = {v: k for k, v in KINDS.items()}
 
@@ -24,6 +24,7 @@ FIELDS = {
     "disk-clone": [("id", "s"), ("target", "s"), ("patience", "q")],
     "diff": [("image", "s"), ("split", "i"), ("layers", "l")],
     "export": [("image", "s"), ("layers", "l")],
+    "read": [("image", "s"), ("layers", "l")],
     "import": [("id", "s"), ("size", "q"), ("inodes", "q")],
     "flatten": [("target", "s"), ("image", "s"), ("size", "q"), ("inodes", "q"), ("layers", "l")],
     "image": [("id", "s"), ("size", "q"), ("inodes", "q"), ("text", "s")],

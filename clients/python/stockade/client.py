@@ -219,6 +219,10 @@ class Snapshots:
         """Its files as a tar.zst, read while it comes."""
         return self._t.open("GET", "/api/snapshots/{snapshot}/export", {"snapshot": snapshot})
 
+    def open(self, snapshot: str, path: str) -> Response:
+        """A file as it was then, by its path in the sandbox; or a folder, as JSON. Read while it comes."""
+        return self._t.open("GET", "/api/snapshots/{snapshot}/files", {"snapshot": snapshot}, query={"path": path})
+
     def import_(self, archive: Body, *, name: Optional[str] = None, profile: Optional[str] = None,
                 size: Optional[int] = None) -> Snapshot:
         made = self._t.open("POST", "/api/snapshots/import", query={"name": name, "profile": profile, "size": size},

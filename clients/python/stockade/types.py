@@ -118,6 +118,7 @@ class Snapshot(TypedDict, total=False):
     created_ms: int
     bytes: int
     layers: int
+    root: Optional[str]  # where its files are inside
 
 
 class Diff(TypedDict, total=False):

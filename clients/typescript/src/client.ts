@@ -227,6 +227,11 @@ export class Snapshots {
     return this.#http.open('GET', '/api/snapshots/{snapshot}/export', { snapshot })
   }
 
+  /** A file as it was then, by its path in the sandbox; or a folder, as JSON (`{entries}`). Its body is a stream. */
+  open(snapshot: string, path: string): Promise<Response> {
+    return this.#http.open('GET', '/api/snapshots/{snapshot}/files', { snapshot }, { query: { path } })
+  }
+
   import(archive: Body, options: { name?: string; profile?: string; size?: number } = {}): Promise<Snapshot> {
     return this.#http.call('POST', '/api/snapshots/import', {}, { query: { ...options }, data: archive })
   }

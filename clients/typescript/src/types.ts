@@ -126,6 +126,8 @@ export interface Snapshot {
   created_ms: number
   bytes: number
   layers: number
+  /** Where its files are inside. */
+  root?: string | null
 }
 
 export interface Diff {
