@@ -148,7 +148,11 @@ static void events_refuse(struct exchange *x, const char *code, const char *mess
 
 /* A comment now and then, so that both ends notice when the other is not there. */
 static void stay_alive(struct exchange *x, uint64_t now) {
-        if (!x->streaming || now < x->deadline)
+        if (!x->streaming)
+                return;
+        if (x->deadline > now + ALIVE_MS) /* until now it said when an answer had to begin */
+                x->deadline = now + ALIVE_MS;
+        if (now < x->deadline)
                 return;
         x->deadline = now + ALIVE_MS;
         reply_write(x, ":\n\n", 3);
