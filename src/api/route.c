@@ -298,12 +298,17 @@ bool route_rate(struct exchange *x) {
 /* --- to the verb ----------------------------------------------------------------------------------------------------
  */
 
-int route_query(struct exchange *x, const char *name, char *buf, size_t size) {
+static int find_query(struct exchange *x, const char *name, char *buf, size_t size,
+                      bool (*decode)(const char *text, size_t size, char *buf, size_t room)) {
         const char *value = MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
 
         if (!value)
                 return 0;
-        return percent_decode(value, strlen(value), buf, size) ? 1 : -EINVAL;
+        return decode(value, strlen(value), buf, size) ? 1 : -EINVAL;
+}
+
+int route_query(struct exchange *x, const char *name, char *buf, size_t size) {
+        return find_query(x, name, buf, size, percent_decode);
 }
 
 bool route_body(struct exchange *x) {
@@ -374,7 +379,7 @@ static bool query_field(struct exchange *x, struct json *j, const char *name, si
         char key[64], value[4200];
 
         (void)snprintf(key, sizeof key, "%.*s", (int)length, name);
-        int found = route_query(x, key, value, sizeof value);
+        int found = find_query(x, key, value, sizeof value, kind == 'p' ? percent_decode_path : percent_decode);
         bool number = found > 0 && value[0] && strlen(value) <= 20 && !value[strspn(value, "0123456789")] &&
                       (value[0] != '0' || !value[1]);
         bool octal = found > 0 && value[0] && strlen(value) <= 5 && !value[strspn(value, "01234567")];

@@ -27,7 +27,8 @@ struct route {
         enum rate rate;
         const char *verb;         /* of the local protocol, and what a capability must name; "": it has none */
         const char *body_fields;  /* members of the body that the verb gets, with blanks between; NULL: no body */
-        const char *query_fields; /* likewise of the query: name, name:n for numbers, name:o for octal ones, name:b */
+        const char *query_fields; /* likewise of the query: name, name:n for numbers, name:o for octal ones, name:b,
+                                   * name:p for paths of files */
         size_t body;              /* most bytes; 0: none */
         unsigned deadline_ms;
         const struct view *view;

@@ -82,6 +82,10 @@ static void escapes_are_read_strictly(void) {
         }
         for (size_t i = 0; i < ELEMENTSOF(bad); i++)
                 CHECK(!percent_decode(bad[i], strlen(bad[i]), text, sizeof text));
+        CHECK(percent_decode_path("/a%0Ab%1b%7f", 12, text, sizeof text));
+        CHECK_STR(text, "/a\nb\x1b\x7f");
+        CHECK(!percent_decode_path("/a%00", 5, text, sizeof text) &&
+              !percent_decode_path("/a\n", 3, text, sizeof text) && !percent_decode_path("/%ff", 4, text, sizeof text));
         CHECK(!percent_decode("%41", 2, text, sizeof text)); /* what lies behind does not count */
         CHECK(percent_decode("123456789012345", 15, text, sizeof text) &&
               !percent_decode("1234567890123456", 16, text, sizeof text));

@@ -8,7 +8,7 @@ from test_doors import ROUTES, SAFE
 
 DOCUMENT = yaml.safe_load((harness.SOURCE / "docs/openapi.yaml").read_text())
 ANY = {"get", "post", "put", "patch", "delete"}
-KINDS = {"n": "integer", "b": "boolean", "o": "string", "": "string"}
+KINDS = {"n": "integer", "b": "boolean", "o": "string", "p": "string", "": "string"}
 
 
 def operations():

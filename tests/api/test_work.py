@@ -207,10 +207,33 @@ def test_archives_that_want_out(alice, box, name):
     assert found.json["stdout"] == "", found
 
 
-@pytest.mark.parametrize("path", ["relative", "", "/a/../b", "/a%00b", "/a%0ab", "/%ff", "/x" * 3000, "/a%2", "/a%zz"])
+@pytest.mark.parametrize("path", ["relative", "", "/a/../b", "/a%00b", "/%ff", "/x" * 3000, "/a%2", "/a%zz"])
 def test_paths_that_are_none(alice, box, path):
     answer = alice.get(f"/api/sandboxes/{box}/files?path={path}")
     assert answer.status in (400, 404, 414, 431) and (answer.status == 431 or answer.json["code"]), answer
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "\x1b]0;title\x07", "\t", "del\x7f", "\r\nX-Evil: 1"])
+def test_names_with_controls(alice, box, name):
+    """A name has any byte but two. What a list shows can be asked for, by every route, and no answer is broken by it."""
+    files, folder, path = f"/api/sandboxes/{box}/files", "/home/agent/controls", f"/home/agent/controls/{name}"
+    at = quote(path, safe="/")
+    assert alice.post(f"{files}/folder", {"path": folder, "recursive": True}).status == 201
+    try:
+        assert alice.put(f"{files}?path={at}", b"inside").json == {"bytes": 6}
+        assert [e["name"] for e in alice.get(f"{files}?path={folder}").json["entries"]] == [name]
+        assert alice.get(f"{files}/stat?path={at}").json["size"] == 6
+        answer = alice.get(f"{files}?path={at}")
+        assert answer.body == b"inside" and "x-evil" not in answer.headers
+        with tarfile.open(fileobj=io.BytesIO(alice.get(f"{files}/archive?path={at}").body)) as tar:
+            assert tar.getnames() == [name]
+        assert alice.post(f"{files}/move", {"path": path, "to": f"{path}2"}).status == 200
+        assert alice.delete(f"{files}?path={at}").status == 404
+        assert alice.delete(f"{files}?path={at}2").status == 200
+        missing = alice.get(f"{files}?path={at}")  # words for a person have none of it
+        assert missing.status == 404 and not set(missing.json["error"]) & set(map(chr, range(32))), missing
+    finally:
+        assert alice.delete(f"{files}?path={folder}&recursive=true").status == 200
 
 
 def test_watching(alice, box):

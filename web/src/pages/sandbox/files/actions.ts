@@ -2,11 +2,10 @@
 // deleting cannot, so it asks.
 import { StockadeError, type Entry, type SandboxInfo } from 'stockade-client'
 import { download as save } from '../../../lib/download'
-import { onceKey } from '../../../lib/once'
 import { visible } from '../../../lib/safe-text'
 import { client } from '../../../lib/session'
 import { ask, askText, toast } from '../../../ui'
-import { isBelow, isUnaddressable, join, nameOf, parentOf, tidy, wrongName } from './paths'
+import { hasControls, isBelow, join, nameOf, parentOf, tidy, wrongName } from './paths'
 
 const files = (sandbox: SandboxInfo) => client().sandboxes.of(sandbox).files
 
@@ -34,8 +33,7 @@ async function mayTake(sandbox: SandboxInfo, path: string): Promise<boolean> {
 async function move(sandbox: SandboxInfo, from: string, to: string, said: string): Promise<boolean> {
   if (from === to || !(await mayTake(sandbox, to))) return false
   await files(sandbox).move(from, to)
-  if (isUnaddressable(from)) toast.say(said) // the old name cannot be looked at
-  else toast.undo(said, async () => {
+  toast.undo(said, async () => {
     if (await statOf(sandbox, from)) throw new Error('Something else has taken its old name')
     await files(sandbox).move(to, from)
     toast.say('It is back where it was.')
@@ -45,7 +43,7 @@ async function move(sandbox: SandboxInfo, from: string, to: string, said: string
 
 export async function rename(sandbox: SandboxInfo, path: string): Promise<string | undefined> {
   const old = nameOf(path)
-  const name = await askText({ title: 'Rename', label: 'New name', yes: 'Rename it', value: isUnaddressable(old) ? safeFileName(old) : old, check: wrongName })
+  const name = await askText({ title: 'Rename', label: 'New name', yes: 'Rename it', value: hasControls(old) ? safeFileName(old) : old, check: wrongName })
   if (name === null) return undefined
   const to = join(parentOf(path), name)
   return (await move(sandbox, path, to, `Renamed to “${visible(name, 60)}”.`)) ? to : undefined
@@ -67,14 +65,6 @@ export async function moveInto(sandbox: SandboxInfo, path: string, folder: strin
   return (await move(sandbox, path, to, `Moved to ${visible(folder, 80)}.`)) ? to : undefined
 }
 
-/** What cannot be asked for under its name gets another one first; it is going to be deleted. */
-async function addressable(sandbox: SandboxInfo, path: string): Promise<string> {
-  if (!isUnaddressable(nameOf(path))) return path
-  const to = join(parentOf(path), `.to-be-deleted-${onceKey()}`)
-  await files(sandbox).move(path, to)
-  return to
-}
-
 export async function removeAll(sandbox: SandboxInfo, entries: readonly { path: string; entry: Entry }[]): Promise<boolean> {
   const [first] = entries
   if (!first) return false
@@ -85,7 +75,7 @@ export async function removeAll(sandbox: SandboxInfo, entries: readonly { path: 
   let done = 0
   try {
     for (const { path, entry } of entries) {
-      await files(sandbox).remove(await addressable(sandbox, path), entry.kind === 'folder' ? { recursive: true } : {})
+      await files(sandbox).remove(path, entry.kind === 'folder' ? { recursive: true } : {})
       done++
     }
   } finally {

@@ -4,7 +4,7 @@ import { bytesOf, contentOf, EDIT_MAX, hexDump, languageOf } from './content'
 import { openFile, saveFile, type Store } from './document'
 import { matching, modeWord, sameFile, sorted } from './entries'
 import { fromDrop, fromInput } from './gather'
-import { isBelow, isUnaddressable, join, nameOf, parentOf, tidy, wayTo, wrongName } from './paths'
+import { isBelow, hasControls, join, nameOf, parentOf, tidy, wayTo, wrongName } from './paths'
 
 const entry = (name: string, more: Partial<Entry> = {}): Entry => ({ name, kind: 'file', size: 1, mode: 0o644, mtime_ms: 1, uid: 0, gid: 0, ...more })
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -32,7 +32,7 @@ describe('paths', () => {
   it('names that cannot be are told', () => {
     for (const bad of ['', '.', '..', 'a/b', 'a\0b', 'ü'.repeat(128)]) expect(wrongName(bad)).toBeTruthy()
     for (const good of ['a', '..a', ' ', 'ü'.repeat(127), 'two\nlines', '<b>']) expect(wrongName(good)).toBeUndefined()
-    expect(['/a\nb', '/\u001b/x', '/a b', '/ü\u202e'].map(isUnaddressable)).toEqual([true, true, false, false])
+    expect(['/a\nb', '/\u001b/x', '/a b', '/ü\u202e'].map(hasControls)).toEqual([true, true, false, false])
   })
 })
 

@@ -7,7 +7,7 @@ import { bytes } from '../../../lib/words'
 import { Ago, Icon, Menu, toast, VirtualList, type MenuItem, type OpenProps } from '../../../ui'
 import { Name } from '../name'
 import { kindWord, modeWord, type Sort, type SortKey } from './entries'
-import { isUnaddressable, isUnnameable, join } from './paths'
+import { isUnnameable, join } from './paths'
 
 export interface ListActions {
   open(path: string, entry: Entry): void
@@ -30,7 +30,6 @@ interface ListProps {
 
 const DRAGGED = 'application/x-stockade-path'
 const WHY = 'Its name is not text; only a program inside can name it'
-const WHY_NOT_READ = 'A name with controls in it cannot be asked for: rename it first'
 
 export function FileList({ folder, entries, sort, onSort, chosen, onChoose, actions }: ListProps) {
   const heading = (key: SortKey, title: string): preact.JSX.Element => (
@@ -39,8 +38,7 @@ export function FileList({ folder, entries, sort, onSort, chosen, onChoose, acti
     </button>
   )
   const open = (e: Entry): void => {
-    const why = isUnnameable(e.name) ? WHY : isUnaddressable(join(folder, e.name)) ? WHY_NOT_READ : undefined
-    if (why) toast.say(`${why}.`)
+    if (isUnnameable(e.name)) toast.say(`${WHY}.`)
     else actions.open(join(folder, e.name), e)
   }
   const named = (e: Entry): { path: string; entry: Entry } => ({ path: join(folder, e.name), entry: e })
@@ -78,9 +76,8 @@ export function FileList({ folder, entries, sort, onSort, chosen, onChoose, acti
 function Row({ entry, path, chosen, choose, actions, button }: { button: OpenProps; entry: Entry; path: string; chosen: boolean; choose: (on: boolean) => void; actions: ListActions }) {
   const [over, setOver] = useState(false)
   const why = isUnnameable(entry.name) ? WHY : undefined
-  const unread = isUnaddressable(path) ? WHY_NOT_READ : undefined
   const items: MenuItem[] = [
-    { title: entry.kind === 'folder' ? 'Download as an archive' : 'Download', icon: 'download', act: () => actions.download(path, entry), why: why ?? unread ?? (['file', 'folder', 'link'].includes(entry.kind) ? undefined : 'Only files and folders can be read') },
+    { title: entry.kind === 'folder' ? 'Download as an archive' : 'Download', icon: 'download', act: () => actions.download(path, entry), why: why ?? (['file', 'folder', 'link'].includes(entry.kind) ? undefined : 'Only files and folders can be read') },
     { title: 'Rename', icon: 'edit', act: () => actions.rename(path), why },
     { title: 'Move…', icon: 'right', act: () => actions.moveTo(path), why },
     { title: 'Delete', icon: 'trash', danger: true, act: () => actions.remove([{ path, entry }]), why },
@@ -103,7 +100,7 @@ function Row({ entry, path, chosen, choose, actions, button }: { button: OpenPro
   return (
     <div class={`files-row${over ? ' files-over' : ''}`} data-kind={entry.kind} draggable={!why} onDragStart={(e) => e.dataTransfer?.setData(DRAGGED, path)}
       {...(isFolder ? { onDragOver: dragOver, onDragLeave: () => setOver(false), onDrop: drop } : {})}
-      title={why ?? unread}>
+      title={why}>
       <input type="checkbox" aria-label={`Choose ${visible(entry.name, 60)}`} checked={chosen} onClick={(e) => e.stopPropagation()} onChange={(e) => choose(e.currentTarget.checked)} />
       <span class="files-name">
         <Icon name={isFolder ? 'folder' : entry.kind === 'link' ? 'link' : entry.kind === 'file' ? 'file' : 'block'} />

@@ -50,7 +50,7 @@ export function isUnnameable(name: string): boolean {
   return name.includes('\ufffd')
 }
 
-/** Something with controls in its name cannot stand in an address, so it can be moved, and nothing else. */
-export function isUnaddressable(path: string): boolean {
-  return /[\u0000-\u001f\u007f]/.test(path)
+/** A field of one line cannot hold such a name. */
+export function hasControls(name: string): boolean {
+  return /[\u0000-\u001f\u007f]/.test(name)
 }
