@@ -37,7 +37,7 @@ struct view {
 /* What of the head is looked at; libmicrohttpd's memory, NULL where it is not there. */
 struct head {
         const char *host, *origin, *authorization, *length, *encoding, *type, *forwarded, *id, *last_event, *range,
-                *upgrade, *websocket_key, *websocket_version, *cookie, *expect;
+                *upgrade, *websocket_key, *websocket_version, *cookie, *expect, *if_match;
 };
 
 struct exchange {

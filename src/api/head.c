@@ -37,6 +37,7 @@ static const struct {
         {"sec-websocket-version", offsetof(struct head, websocket_version)},
         {"cookie", offsetof(struct head, cookie)},
         {"expect", offsetof(struct head, expect)},
+        {"if-match", offsetof(struct head, if_match)},
 };
 
 static bool is_token(const char *s, size_t size) {

@@ -24,6 +24,7 @@ static const struct {
         {"busy", "BUSY", 503, 1000},
         {"too_large", "TOO_LARGE", 413, 0},
         {"failed", "FAILED", 500, 0},
+        {"changed", "CHANGED", 412, 0},
         /* of HTTP */
         {"no_token", "NO_TOKEN", 401, 0},
         {"bad_token", "BAD_TOKEN", 401, 0},
@@ -80,12 +81,12 @@ void reply_header(struct exchange *x, const char *name, const char *value) {
 
 static void add_cors(struct exchange *x) {
         reply_header(x, "Access-Control-Allow-Origin", x->origin);
-        reply_header(x, "Access-Control-Expose-Headers", "x-request-id, retry-after, content-range");
+        reply_header(x, "Access-Control-Expose-Headers", "x-request-id, retry-after, content-range, etag");
         reply_header(x, "Vary", "Origin");
         if (str_eq(x->method, "OPTIONS")) {
                 reply_header(x, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE, OPTIONS");
                 reply_header(x, "Access-Control-Allow-Headers",
-                             "authorization, content-type, last-event-id, range, x-request-id");
+                             "authorization, content-type, if-match, last-event-id, range, x-request-id");
                 reply_header(x, "Access-Control-Max-Age", "600");
         }
 }

@@ -1,4 +1,5 @@
-/* Reading what is inside, or was when a snapshot was taken: a folder as a list, a file as bytes, or a part of them. */
+/* Files over HTTP. Reading what is inside, or was when a snapshot was taken: a folder as a list, a file as bytes, or a
+ * part of them. Writing, if the file is still what it was. */
 #include <stdio.h>
 
 #include "api/routes.h"
@@ -11,6 +12,7 @@ struct file {
         const char *const *verbs; /* of each step */
         uint64_t size, from, length;
         bool part;
+        char etag[68]; /* with its quotes; "": it has none */
 };
 
 static void ask(struct exchange *x, unsigned step) {
@@ -101,6 +103,8 @@ static void begin_bytes(struct exchange *x, const struct file *f) {
         reply_begin(x, f->part ? 206 : 200, "application/octet-stream", f->size > 0 ? f->length : UINT64_MAX);
         reply_header(x, "Accept-Ranges", "bytes");
         reply_header(x, "Content-Disposition", "attachment");
+        if (f->etag[0])
+                reply_header(x, "ETag", f->etag);
         if (f->part) {
                 (void)snprintf(range, sizeof range, "bytes %llu-%llu/%llu", (unsigned long long)f->from,
                                (unsigned long long)(f->from + f->length - 1), (unsigned long long)f->size);
@@ -120,12 +124,14 @@ static void file_frame(struct exchange *x, enum local_kind kind, const uint8_t *
 
 static void file_answer(struct exchange *x, const char *result) {
         struct file *f = x->data;
-        char kind[16] = "";
+        char kind[16] = "", etag[64];
         struct buf b = {.max = LOCAL_ANSWER_MAX};
 
         if (f->step == FILE_STAT) {
                 (void)json_find_u64(result, "size", &f->size);
                 (void)json_find_str(result, "kind", kind, sizeof kind);
+                if (json_find_str(result, "etag", etag, sizeof etag))
+                        (void)snprintf(f->etag, sizeof f->etag, "\"%s\"", etag);
                 if (str_eq(kind, "link"))
                         f->size = 0; /* its own: nobody knows that of what it leads to */
                 if (str_eq(kind, "folder"))
@@ -149,3 +155,35 @@ static void file_free(struct exchange *x) {
 }
 
 const struct view view_file = {.frame = file_frame, .answer = file_answer, .free = file_free};
+
+/* What the file has to be: one tag, as an answer gave it. False: refused. */
+static bool wanted(struct exchange *x, struct json *j) {
+        const char *tag = x->head.if_match;
+        size_t n = tag ? strlen(tag) : 0;
+        char plain[65];
+
+        if (!tag)
+                return true;
+        if (n < 3 || n - 2 >= sizeof plain || tag[0] != '"' || tag[n - 1] != '"' || memchr(tag + 1, '"', n - 2)) {
+                x->close = x->has_body;
+                reply_error(x, "bad_request", "send one ETag as it was given, with its quotes",
+                            "If-Match is not understood");
+                return false;
+        }
+        (void)snprintf(plain, sizeof plain, "%.*s", (int)(n - 2), tag + 1);
+        json_str(j, "if_match", plain);
+        return true;
+}
+
+void file_put(struct exchange *x) {
+        struct buf b = {0};
+        struct json j = {.out = &b};
+
+        route_request(x, &j, "put");
+        if (!route_fields(x, &j) || !wanted(x, &j)) {
+                buf_free(&b);
+                return;
+        }
+        json_close(&j, '}');
+        exchange_dispatch(x, &b);
+}

@@ -121,8 +121,8 @@ static const struct route routes[] = {
 
         {"GET", S("/files"), AUTH_OWNER, RATE_SANDBOX, "get", NULL, "path:p", 0, HOUR, &view_file, file_get,
          ROUTE_TICKET, 0},
-        {"PUT", S("/files"), AUTH_OWNER, RATE_SANDBOX, "put", NULL, "path:p mode:o", ALL, HOUR, NULL, NULL, ROUTE_INPUT,
-         0},
+        {"PUT", S("/files"), AUTH_OWNER, RATE_SANDBOX, "put", NULL, "path:p mode:o", ALL, HOUR, NULL, file_put,
+         ROUTE_INPUT, 0},
         {"DELETE", S("/files"), AUTH_OWNER, RATE_SANDBOX, "rm", NULL, "path:p recursive:b", 0, LONG, NULL, NULL, 0, 0},
         {"GET", S("/files/stat"), AUTH_OWNER, RATE_SANDBOX, "stat", NULL, "path:p", 0, SOON, NULL, NULL, 0, 0},
         {"POST", S("/files/move"), AUTH_OWNER, RATE_SANDBOX, "mv", "path to", NULL, 16 * KIB, SOON, NULL, NULL, 0, 0},

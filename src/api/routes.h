@@ -14,6 +14,7 @@ extern const struct view view_run_one, view_background, view_terminal_made, view
 /* routes-file.c */
 void file_get(struct exchange *x);
 void snapshot_file_get(struct exchange *x);
+void file_put(struct exchange *x);
 extern const struct view view_file;
 
 /* routes-ssh.c */

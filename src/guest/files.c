@@ -60,6 +60,11 @@ int files_make_parents(const char *path, mode_t mode) {
         return S_ISDIR(st.st_mode) ? 0 : -EEXIST;
 }
 
+uint64_t files_time_ms(const struct stat *st) {
+        return st->st_mtim.tv_sec < 0 ? 0
+                                      : (uint64_t)st->st_mtim.tv_sec * 1000 + (uint64_t)st->st_mtim.tv_nsec / 1000000;
+}
+
 int files_say_entry(struct guest *g, struct request *r, int dir, const char *name, const char *shown) {
         char target[GUEST_PATH_MAX];
         struct stat st;
@@ -70,9 +75,7 @@ int files_say_entry(struct guest *g, struct request *r, int dir, const char *nam
                 .kind = GUEST_ENTRY,
                 .mode = st.st_mode & 0177777,
                 .size = (uint64_t)st.st_size,
-                .time_ms = st.st_mtim.tv_sec < 0
-                                   ? 0
-                                   : (uint64_t)st.st_mtim.tv_sec * 1000 + (uint64_t)st.st_mtim.tv_nsec / 1000000,
+                .time_ms = files_time_ms(&st),
                 .inode = st.st_ino,
                 .uid = st.st_uid,
                 .gid = st.st_gid,

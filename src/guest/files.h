@@ -13,6 +13,8 @@ int files_parent(const char *path, char *name, int *ret_dir);
 /* Makes a folder and those on the way to it that are missing. 0 or -errno. */
 int files_make_parents(const char *path, mode_t mode);
 
+uint64_t files_time_ms(const struct stat *st); /* when its contents changed, since 1970 */
+
 /* Says what name in dir is, not following it. */
 int files_say_entry(struct guest *g, struct request *r, int dir, const char *name, const char *shown);
 

@@ -145,7 +145,7 @@ static const struct {
         [GUEST_MKDIR] = {request_begin},   [GUEST_MOVE] = {request_begin},      [GUEST_REMOVE] = {request_begin},
         [GUEST_TAR_OUT] = {request_begin}, [GUEST_TAR_IN] = {request_begin},    [GUEST_WATCH] = {request_begin},
         [GUEST_CONNECT] = {request_begin}, [GUEST_PROCESSES] = {request_begin}, [GUEST_USAGE] = {request_begin},
-        [GUEST_FINISH] = {request_finish}, [GUEST_CANCEL] = {request_cancel},
+        [GUEST_FINISH] = {request_finish}, [GUEST_CANCEL] = {request_cancel},   [GUEST_WRITE_IF] = {request_begin},
 };
 
 /* One frame from the front of what was read: its size, 0 if it is not all there, or -EBADMSG. */

@@ -1,6 +1,7 @@
 /* Reading a file in ranges, and writing one whole: the new contents go to a temporary file beside the target, which
  * takes the target's name when all has come. Nobody sees half a file; what does not come to an end leaves nothing
- * behind. A link at the target's place is replaced, not followed. */
+ * behind. A link at the target's place is replaced, not followed. Whoever changes what he has read says what that was:
+ * it is looked at once more right before its name is taken. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/random.h>
@@ -67,6 +68,8 @@ struct writing {
         int dir, fd;
         char name[NAME_MAX + 1];
         char temporary[32]; /* "": there is none */
+        bool conditional;   /* what is replaced has to be this */
+        uint64_t size, time_ms, inode;
 };
 
 static int open_temporary(struct writing *t) {
@@ -125,6 +128,32 @@ static int write_begin(struct guest *g, struct request *r, const struct guest_me
         return error < 0 ? error : set_mode(t, m->mode);
 }
 
+/* Whether what is there is what they have read. */
+static int compare(const struct writing *t) {
+        struct stat st;
+
+        if (!t->conditional)
+                return 0;
+        if (fstatat(t->dir, t->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? -ESTALE : -errno;
+        return S_ISREG(st.st_mode) && (uint64_t)st.st_size == t->size && files_time_ms(&st) == t->time_ms &&
+                               st.st_ino == t->inode
+                       ? 0
+                       : -ESTALE;
+}
+
+/* Before anything is sent, so that nobody sends it for nothing. */
+static int write_if_begin(struct guest *g, struct request *r, const struct guest_message *m) {
+        struct writing *t = (struct writing *)r;
+        int error = write_begin(g, r, m);
+
+        t->conditional = true;
+        t->size = m->size;
+        t->time_ms = m->time_ms;
+        t->inode = m->inode;
+        return error < 0 ? error : compare(t);
+}
+
 static int write_data(struct guest *g, struct request *r, const uint8_t *bytes, size_t size) {
         struct writing *t = (struct writing *)r;
         int error = fd_write_full(t->fd, bytes, size);
@@ -148,11 +177,20 @@ static int take_name(struct writing *t, bool replace) {
 
 static void write_finish(struct guest *g, struct request *r) {
         struct writing *t = (struct writing *)r;
-        int error = take_name(t, !(r->flags & GUEST_NO_REPLACE));
+        struct guest_message end = {.kind = GUEST_END, .numbers = {r->taken}};
+        struct stat st;
+        int error = compare(t);
 
         if (error == 0)
-                t->temporary[0] = '\0';
-        request_end(g, r, error, "cannot put '%s' in its place", t->name);
+                error = take_name(t, !(r->flags & GUEST_NO_REPLACE));
+        if (error < 0)
+                return request_end(g, r, error, "cannot put '%s' in its place", t->name);
+        t->temporary[0] = '\0';
+        if (g->link.version >= 3 && fstat(t->fd, &st) == 0) {
+                end.numbers[GUEST_WRITE_TIME] = files_time_ms(&st);
+                end.numbers[GUEST_WRITE_INODE] = st.st_ino;
+        }
+        request_end_with(g, r, &end);
 }
 
 static void write_free(struct guest *g, struct request *r) {
@@ -169,3 +207,8 @@ const struct request_kind write_kind = {.size = sizeof(struct writing),
                                         .data = write_data,
                                         .finish = write_finish,
                                         .free = write_free};
+const struct request_kind write_if_kind = {.size = sizeof(struct writing),
+                                           .begin = write_if_begin,
+                                           .data = write_data,
+                                           .finish = write_finish,
+                                           .free = write_free};

@@ -33,6 +33,8 @@ struct file {
         uint8_t *rest;       /* from the client, for the guest */
         size_t rest_size, rest_at;
         bool finish, opened;
+        bool conditional; /* the file has to be what it was when it was read */
+        uint64_t written[GUEST_NUMBERS];
         bool glance;      /* we look, and nobody reads a file: it is not recorded, and is no use of the sandbox */
         bool lost;        /* changes, for want of room: said before the next one */
         uint64_t out, in; /* bytes */
@@ -60,7 +62,30 @@ static void file_free(struct file *f) {
 /* --- from the guest -------------------------------------------------------------------------------------------------
  */
 
-static void entry_json(struct json *j, const char *key, const struct guest_message *m) {
+/* What a file was when somebody read it: whoever writes it can say that this is what he means to replace. */
+static void etag_json(struct json *j, uint64_t size, uint64_t time_ms, uint64_t inode) {
+        char text[64];
+
+        (void)snprintf(text, sizeof text, "%llx-%llx-%llx", (unsigned long long)size, (unsigned long long)time_ms,
+                       (unsigned long long)inode);
+        json_str(j, "etag", text);
+}
+
+/* False: it is none of ours, so no file has it. */
+static bool etag_read(const char *text, struct guest_message *m) {
+        unsigned long long size, time_ms, inode;
+        char again[64];
+
+        if (sscanf(text, "%16llx-%16llx-%16llx", &size, &time_ms, &inode) != 3)
+                return false;
+        (void)snprintf(again, sizeof again, "%llx-%llx-%llx", size, time_ms, inode);
+        m->size = size;
+        m->time_ms = time_ms;
+        m->inode = inode;
+        return str_eq(text, again);
+}
+
+static void entry_json(struct json *j, const char *key, const struct guest_message *m, bool etag) {
         static const struct {
                 mode_t type;
                 const char *name;
@@ -81,6 +106,8 @@ static void entry_json(struct json *j, const char *key, const struct guest_messa
         json_u64(j, "gid", m->gid);
         if (m->target && m->target[0])
                 json_str(j, "target", m->target);
+        if (etag && S_ISREG(m->mode))
+                etag_json(j, m->size, m->time_ms, m->inode);
         json_close(j, '}');
 }
 
@@ -164,7 +191,7 @@ static void on_item(struct guest_request *r, const struct guest_message *m) {
                         return;
                 }
                 if (m->kind == GUEST_ENTRY)
-                        entry_json(&f->json, NULL, m);
+                        entry_json(&f->json, NULL, m, f->kind == GUEST_STAT);
                 else
                         process_json(&f->json, m);
         } else if (m->kind == GUEST_CHANGE)
@@ -270,6 +297,8 @@ static void answer(struct file *f) {
         case GUEST_CONNECT:
                 json_open(&j, NULL, '{');
                 json_u64(&j, "bytes", f->kind == GUEST_WRITE || f->kind == GUEST_TAR_IN ? f->in : f->out);
+                if (f->kind == GUEST_WRITE && f->written[GUEST_WRITE_INODE] != 0)
+                        etag_json(&j, f->in, f->written[GUEST_WRITE_TIME], f->written[GUEST_WRITE_INODE]);
                 json_close(&j, '}');
                 break;
         default:
@@ -277,6 +306,16 @@ static void answer(struct file *f) {
         }
         file_free(f);
         call_answer(c, &b);
+}
+
+static void refuse_changed(struct file *f) {
+        struct call *c = f->call;
+        char path[128];
+
+        text_escape(path, sizeof path, f->path);
+        file_free(f);
+        call_refuse_text(c, "changed", "read it again; or write it without saying what it was, to replace it",
+                         "%s is not what it was when it was read", path);
 }
 
 static void refuse(struct file *f, const struct guest_message *m) {
@@ -298,7 +337,10 @@ static void refuse(struct file *f, const struct guest_message *m) {
 static void on_end(struct guest_request *r, const struct guest_message *m) {
         struct file *f = LOOP_OWNER(r, struct file, request);
 
-        if (m->error < 0)
+        memcpy(f->written, m->numbers, sizeof f->written);
+        if (m->error == -ESTALE && f->conditional)
+                refuse_changed(f);
+        else if (m->error < 0)
                 refuse(f, m);
         else if (f->crowded) {
                 struct call *c = f->call;
@@ -373,7 +415,7 @@ static void begin(struct op *op) {
         struct call *c = f->call;
         struct err err = {0};
         enum state to;
-        int r;
+        int r = 0;
 
         if (!c->client) {
                 file_free(f);
@@ -388,7 +430,11 @@ static void begin(struct op *op) {
                 ;
         else if (!s->guest)
                 (void)call_err(&err, -EAGAIN, "its guest does not answer now");
-        else if (tell_ledger(f, &err) == 0 && (r = guest_link_ask(s->guest, &f->request, &f->m)) < 0)
+        else if (tell_ledger(f, &err) == 0 && (r = guest_link_ask(s->guest, &f->request, &f->m)) == -EOPNOTSUPP) {
+                (void)call_err(&err, -EEXIST,
+                               "it was started by an older version, which cannot look at what it replaces");
+                (void)err_hint(&err, "stop and resume it");
+        } else if (err.code == 0 && r < 0)
                 (void)call_err(&err, r,
                                r == -EAGAIN ? "it has too many requests at a time" : "it cannot be asked this");
         if (err.code < 0) {
@@ -427,6 +473,7 @@ static bool may_watch(struct file *f, struct call *c) {
 /* glance: the file that we look at for ourselves; NULL: whatever the request names. */
 static void start(struct call *c, enum guest_kind kind, const char *glance) {
         struct file *f = calloc(1, sizeof *f);
+        char etag[80];
         bool input = kind == GUEST_WRITE || kind == GUEST_TAR_IN || kind == GUEST_CONNECT;
 
         if (f) {
@@ -459,6 +506,14 @@ static void start(struct call *c, enum guest_kind kind, const char *glance) {
                 .mode = (uint32_t)call_number(c, "mode", kind == GUEST_MKDIR ? 0755 : 0),
                 .port = (uint16_t)call_number(c, "port", 0),
         };
+        if (kind == GUEST_WRITE && call_text(c, "if_match", etag, sizeof etag)[0]) {
+                if (!etag_read(etag, &f->m)) {
+                        refuse_changed(f);
+                        return;
+                }
+                f->m.kind = GUEST_WRITE_IF;
+                f->conditional = true;
+        }
         if (call_bool(c, "recursive"))
                 f->m.flags |= kind == GUEST_MKDIR ? GUEST_PARENTS : GUEST_RECURSIVE;
         c->data = f;

@@ -246,8 +246,10 @@ bool guest_link_has_room(const struct guest_link *g) {
 int guest_link_ask(struct guest_link *g, struct guest_request *r, struct guest_message *m) {
         if (g->stream.over)
                 return -EPIPE;
-        if (!stream_has_room(&g->stream))
+        if (!stream_has_room(&g->stream) || (m->kind == GUEST_WRITE_IF && !g->state.hello))
                 return -EAGAIN;
+        if (m->kind == GUEST_WRITE_IF && g->state.version < 3)
+                return -EOPNOTSUPP;
         m->channel = guest_state_ask(&g->state, m, r);
         if (m->channel == 0)
                 return -EAGAIN;

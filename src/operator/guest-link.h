@@ -64,8 +64,8 @@ struct guest_request {
         void (*room)(struct guest_request *r);                                    /* DATA can be sent again; or NULL */
         void (*end)(struct guest_request *r, const struct guest_message *m);      /* exactly once; m->error */
 };
-/* m->channel is filled in. 0, -EAGAIN (GUEST_REQUESTS_MAX are under way, or too much is queued), -EINVAL or -EPIPE;
- * then nothing is called. */
+/* m->channel is filled in. 0, -EAGAIN (GUEST_REQUESTS_MAX are under way, or too much is queued), -EOPNOTSUPP (its
+ * version does not have it), -EINVAL or -EPIPE; then nothing is called. */
 int guest_link_ask(struct guest_link *g, struct guest_request *r, struct guest_message *m);
 ssize_t guest_link_data(struct guest_request *r, const void *data,
                         size_t size); /* bytes taken, maybe none, or -errno */

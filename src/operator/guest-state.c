@@ -25,6 +25,7 @@ static const struct answers {
         {GUEST_LIST, GUEST_ENTRY, 0, 1U << 20},
         {GUEST_READ, 0, DATA_IN | BULK, 0},
         {GUEST_WRITE, 0, DATA_OUT, 0},
+        {GUEST_WRITE_IF, 0, DATA_OUT, 0},
         {GUEST_MKDIR, 0, 0, 0},
         {GUEST_MOVE, 0, 0, 0},
         {GUEST_REMOVE, 0, 0, 0},

@@ -377,6 +377,27 @@ static void requests(void) {
         end();
 }
 
+/* What a guest of an older version does not have is not said to it. */
+static void only_what_it_knows(void) {
+        struct guest_request r = request();
+        struct guest_message m, put = {.kind = GUEST_WRITE_IF, .path = "/a"}, hello = {.kind = GUEST_HELLO};
+        struct err err = {0};
+        int fds[2];
+
+        begin(); /* version 1 */
+        CHECK(guest_link_ask(link_, &r, &put) == -EOPNOTSUPP && !heard(&m));
+        guest_link_close(TAKE_PTR(link_));
+        fd_close(&guest);
+        CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+        guest = fds[1];
+        CHECK(guest_link_open(&core, fds[0], &events, &seen, &link_, &err) == 0 && heard(&m));
+        CHECK(guest_link_ask(link_, &r, &put) == -EAGAIN); /* it has not said what it is */
+        hello.version = 3;
+        say(&hello);
+        CHECK(guest_link_ask(link_, &r, &put) == 0 && heard(&m) && m.kind == GUEST_WRITE_IF);
+        end();
+}
+
 /* Of a file more may be under way than of anything else, and not a byte beyond that. */
 static void files_have_a_window_of_their_own(void) {
         static char data[GUEST_DATA_MAX];
@@ -736,5 +757,6 @@ static void last_words(void) {
 }
 
 TEST_MAIN(TEST(run_with_output), TEST(descriptors), TEST(credit), TEST(does_not_read), TEST(unstarted), TEST(requests),
-          TEST(files_have_a_window_of_their_own), TEST(cancelled_inside), TEST(many_requests), TEST(closed_inside),
-          TEST(attaching), TEST(breaches_of_runs), TEST(breaches_of_requests), TEST(other_breaches), TEST(last_words))
+          TEST(only_what_it_knows), TEST(files_have_a_window_of_their_own), TEST(cancelled_inside), TEST(many_requests),
+          TEST(closed_inside), TEST(attaching), TEST(breaches_of_runs), TEST(breaches_of_requests),
+          TEST(other_breaches), TEST(last_words))

@@ -123,7 +123,7 @@ static const struct verb verbs[] = {
                     TEXT("profile", 64),
                     TEXT("profile_text", 64 * 1024),
                     NUMBER("size", UINT64_MAX)}},
-        {"put", verb_put, VERB_FRONT, .fields = {SANDBOX, PATH, NUMBER("mode", 07777)}},
+        {"put", verb_put, VERB_FRONT, .fields = {SANDBOX, PATH, NUMBER("mode", 07777), TEXT("if_match", 64)}},
         {"get", verb_get, VERB_FRONT,
          .fields = {SANDBOX, PATH, NUMBER("offset", INT64_MAX), NUMBER("length", UINT64_MAX)}},
         {"tar-in", verb_tar_in, .fields = {SANDBOX, PATH}},

@@ -77,6 +77,7 @@ static const struct kind kinds[] = {
         [GUEST_USAGE] = {"usage", 0, {PATH(path)}},
         [GUEST_FINISH] = {"finish", 0, {}},
         [GUEST_CANCEL] = {"cancel", 0, {}},
+        [GUEST_WRITE_IF] = {"write-if", 0, {NUMBER(mode), NUMBER(size), NUMBER(time_ms), NUMBER(inode), PATH(path)}},
 
         [GUEST_STARTED] = {"started", 0, {NUMBER(number)}},
         [GUEST_OUTPUT] = {"output", 0, {NUMBER(stream), NUMBER(offset), REST}},
@@ -155,6 +156,7 @@ static bool right(const struct guest_message *m) {
         case GUEST_READ:
                 return m->path[0] == '/' && m->offset <= INT64_MAX;
         case GUEST_WRITE:
+        case GUEST_WRITE_IF:
         case GUEST_MKDIR:
                 return m->path[0] == '/' && (m->mode & ~07777U) == 0;
         case GUEST_MOVE:

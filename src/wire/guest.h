@@ -23,7 +23,7 @@
 #include "base/buf.h"
 #include "wire/wire.h"
 
-#define GUEST_VERSION      2U
+#define GUEST_VERSION      3U
 #define GUEST_LISTEN_FD    4 /* the guest's listening socket, inherited */
 #define GUEST_HEAD         16
 #define GUEST_PAYLOAD_MAX  (256U * 1024)
@@ -73,6 +73,8 @@ enum guest_kind {
         GUEST_FINISH,    /* request: this side of the stream is complete (from the guest: CONNECT only) */
         GUEST_CANCEL,    /* request: stop, whatever it does; answered by END with -ECANCELED. Of one that has ended
                           * already (its END may be under way) nothing is said */
+        GUEST_WRITE_IF,  /* since version 3: as WRITE, of a file that has this size, time_ms and inode; otherwise END
+                          * with -ESTALE */
 
         /* from the guest */
         GUEST_STARTED = 64, /* run, number: pid inside */
@@ -121,6 +123,7 @@ enum guest_change {
 };
 
 enum guest_usage { GUEST_BYTES, GUEST_BYTES_FREE, GUEST_INODES, GUEST_INODES_FREE, GUEST_NUMBERS };
+enum { GUEST_WRITE_TIME = 1, GUEST_WRITE_INODE }; /* numbers of the END of WRITE, since version 3 */
 
 struct guest_rusage {
         uint64_t user_us, system_us, memory_peak; /* bytes */
@@ -151,8 +154,9 @@ struct guest_message {
         uint64_t newest[GUEST_STREAMS];   /* RUN, EXITED: one past the last byte that was read */
         struct guest_rusage rusage;       /* EXITED, RUN; PROCESS: but for the peak */
         uint64_t size, time_ms, inode;    /* ENTRY; PROCESS: memory, start (ms since 1970) */
-        uint64_t numbers[GUEST_NUMBERS]; /* END: of READ, WRITE, TAR_*: bytes, and of TAR_* entries; enum guest_usage */
-        uint32_t uid, gid;               /* ENTRY, PROCESS */
+        uint64_t numbers[GUEST_NUMBERS];  /* END: of READ, WRITE, TAR_*: bytes, and of TAR_* entries, of WRITE
+                                           * time_ms and inode; enum guest_usage */
+        uint32_t uid, gid;                /* ENTRY, PROCESS */
 };
 
 /* Appends one frame. For EXEC argv and envp are given beside it (NULL-terminated; argc and envc are counted here);

@@ -220,7 +220,7 @@ def test_names_with_controls(alice, box, name):
     at = quote(path, safe="/")
     assert alice.post(f"{files}/folder", {"path": folder, "recursive": True}).status == 201
     try:
-        assert alice.put(f"{files}?path={at}", b"inside").json == {"bytes": 6}
+        assert alice.put(f"{files}?path={at}", b"inside").json["bytes"] == 6
         assert [e["name"] for e in alice.get(f"{files}?path={folder}").json["entries"]] == [name]
         assert alice.get(f"{files}/stat?path={at}").json["size"] == 6
         answer = alice.get(f"{files}?path={at}")

@@ -49,6 +49,7 @@ KINDS = {
     "usage": (44, _PATH),
     "finish": (45, []),
     "cancel": (46, []),
+    "write-if": (47, [("mode", "I"), ("size", "Q"), ("time_ms", "Q"), ("inode", "Q"), ("path", "s")]),
     "started": (64, [("number", "i")]),
     "output": (65, [("stream", "I"), ("offset", "Q"), ("data", "*")]),
     "exited": (66, [("number", "i"), ("error", "i"), *_USED, *_NEWEST, ("text", "s")]),

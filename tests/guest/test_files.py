@@ -194,6 +194,56 @@ def test_write_without_replacing(conn, folder):
     assert sorted(os.listdir(folder)) == ["f", "g"] and (folder / "g").read_bytes() == b"meanwhile"
 
 
+def numbers_of(path):
+    st = os.lstat(path)
+    return {"size": st.st_size, "time_ms": st.st_mtime_ns // 1_000_000, "inode": st.st_ino}
+
+
+@pytest.mark.parametrize("change", ["size", "time", "replaced", "removed", "link", "folder"])
+@pytest.mark.parametrize("late", [False, True])
+def test_write_if_it_is_what_it_was(conn, folder, change, late):
+    """Looked at before anything is taken, and again before the name is: what came meanwhile stays."""
+    path, other = folder / "f", folder.parent / "other"
+    path.write_bytes(b"old")
+    seen = numbers_of(path)
+
+    def make():
+        if change == "size":
+            path.write_bytes(b"longer")
+        elif change == "time":
+            os.utime(path, (1, 1))
+        else:
+            path.rename(other)
+        if change == "replaced":
+            path.write_bytes(b"old")
+            os.utime(path, ns=(0, seen["time_ms"] * 1_000_000))
+        elif change == "link":
+            path.symlink_to(other)
+        elif change == "folder":
+            path.mkdir()
+    if not late:
+        make()
+    request = conn.ask("write-if", path=str(path), mode=0, **seen)
+    if late:
+        conn.data(request, b"mine")
+        until(lambda: len(os.listdir(folder)) == 2)
+        make()
+        conn.finish(request)
+    after = os.path.lexists(path) and numbers_of(path)
+    assert conn.finish_of(request).error == (-errno.EISDIR if change == "folder" and not late else -errno.ESTALE)
+    assert os.listdir(folder) == ([] if change == "removed" else ["f"]) and (os.path.lexists(path) and numbers_of(path)) == after
+    assert not os.path.lexists(other) or other.read_bytes() == b"old"
+
+
+def test_write_if_goes_on(conn, folder):
+    path = folder / "f"
+    path.write_bytes(b"old")
+    request = conn.ask("write-if", path=str(path), mode=0, **numbers_of(path))
+    conn.data(request, b"new")
+    conn.finish(request)
+    assert conn.finish_of(request).error == 0 and path.read_bytes() == b"new" and os.listdir(folder) == ["f"]
+
+
 def test_write_over_a_folder(conn, folder):
     (folder / "d").mkdir()
     assert conn.put(str(folder / "d"), b"x").error == -errno.EISDIR

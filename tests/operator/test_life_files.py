@@ -37,12 +37,12 @@ def code(call, *args, **fields):
 
 def test_there_and_back(client, box):
     data = os.urandom(5 << 20)
-    assert put(client, box, "/home/agent/big", data, mode=0o600) == {"bytes": len(data)}
+    assert put(client, box, "/home/agent/big", data, mode=0o600)["bytes"] == len(data)
     assert get(client, box, "/home/agent/big") == data
     assert get(client, box, "/home/agent/big", offset=1000, length=77) == data[1000:1077]
     entry = client.stat(sandbox=box, path="/home/agent/big")
     assert (entry["kind"], entry["size"], entry["mode"]) == ("file", len(data), 0o600)
-    assert put(client, box, "/home/agent/empty", b"") == {"bytes": 0}
+    assert put(client, box, "/home/agent/empty", b"")["bytes"] == 0
     assert get(client, box, "/home/agent/empty") == b""
     assert client.sh(box, "sha256sum </home/agent/big")["out"].split()[0].decode() == __import__("hashlib").sha256(data).hexdigest()
 

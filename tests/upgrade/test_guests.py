@@ -31,7 +31,7 @@ def installed(request, make_daemon):
         shutil.copy(kept, todays.with_suffix(".new"))
         todays.with_suffix(".new").rename(todays)  # as package managers do: running guests keep their file
         made.start()
-    made.upgrade = upgrade
+    made.upgrade, made.older = upgrade, request.param == "old-guest"
     return made.start()
 
 
@@ -46,7 +46,12 @@ def test_todays_operator_works_with_it(installed):
     with pytest.raises(harness.Refused) as refusal:
         client.ls(sandbox=box, path="/")
     assert refusal.value.message
-    assert client.sh(box, "echo still here")["out"] == b"still here\n"
+    if installed.older:  # one that cannot look at what it replaces is not asked to
+        with pytest.raises(harness.Refused) as refusal, client.call("put", sandbox=box, path="/tmp/f", if_match="1-1-1") as c:
+            c.input(b"x")
+            c.answer()
+        assert refusal.value.code == "conflict" and "older version" in refusal.value.message
+    assert client.sh(box, "ls /tmp; echo still here")["out"] == b"still here\n"
     for verb, state in (("pause", "paused"), ("unpause", "running"), ("stop", "stopped"), ("resume", "running")):
         assert client.ask(verb, sandbox=box)["state"] == state
     assert client.sh(box, "echo again")["out"] == b"again\n"

@@ -45,11 +45,14 @@ class Files:
         with self.open(path, span) as response:
             return response.read()
 
-    def write(self, path: str, data: Union[str, Body], mode: Optional[int] = None) -> int:
-        """Writes a file: it appears whole or not at all. Data can be read from an open file, or come in pieces."""
+    def write(self, path: str, data: Union[str, Body], mode: Optional[int] = None, etag: Optional[str] = None) -> int:
+        """Writes a file: it appears whole or not at all. Data can be read from an open file, or come in pieces. With the
+        etag of stat only if the file is still what it was, else it is refused as CHANGED."""
         body = data.encode() if isinstance(data, str) else data
         query = {"path": path, "mode": None if mode is None else f"{mode:04o}"}
-        return int(self._t.open("PUT", "/api/sandboxes/{sandbox}/files", self._at, query=query, data=body).json()["bytes"])
+        head = {} if etag is None else {"If-Match": f'"{etag}"'}
+        taken = self._t.open("PUT", "/api/sandboxes/{sandbox}/files", self._at, query=query, data=body, headers=head)
+        return int(taken.json()["bytes"])
 
     def remove(self, path: str, recursive: bool = False) -> None:
         self._t.call("DELETE", "/api/sandboxes/{sandbox}/files", self._at,

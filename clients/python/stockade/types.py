@@ -88,6 +88,7 @@ class Entry(TypedDict, total=False):
     uid: int
     gid: int
     target: str
+    etag: str  # of a file, from stat: another one when it is changed
 
 
 class Change(TypedDict, total=False):

@@ -45,9 +45,14 @@ export class Files {
 
   /** Writes a file: it appears whole or not at all. */
   async write(path: string, data: Body, mode?: number): Promise<number> {
+    return (await this.put(path, data, { mode })).bytes
+  }
+
+  /** The same. With the etag that stat or writing gave: only if the file is still what it was, else CHANGED (412). */
+  put(path: string, data: Body, options: { mode?: number | undefined; etag?: string | undefined } = {}): Promise<{ bytes: number; etag?: string }> {
+    const { mode, etag } = options
     const query = { path, mode: mode?.toString(8).padStart(4, '0') }
-    const taken = await this.#http.call<{ bytes: number }>('PUT', '/api/sandboxes/{sandbox}/files', this.#at, { query, data })
-    return taken.bytes
+    return this.#http.call('PUT', '/api/sandboxes/{sandbox}/files', this.#at, { query, data, headers: etag ? { 'If-Match': `"${etag}"` } : {} })
   }
 
   async remove(path: string, options: { recursive?: boolean } = {}): Promise<void> {

@@ -96,6 +96,8 @@ export interface Entry {
   uid: number
   gid: number
   target?: string
+  /** Of a file, from stat: another one when it is changed. */
+  etag?: string
 }
 
 export interface Change {

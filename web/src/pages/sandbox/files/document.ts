@@ -6,13 +6,12 @@ import { readSome } from '../../../lib/bounded'
 import { onDeparture } from '../../../lib/departure'
 import { count } from '../../../lib/words'
 import { bytesOf, contentOf, EDIT_MAX, PEEK, type TextContent } from './content'
-import { sameFile } from './entries'
 
 /** What is needed of a sandbox's files. */
 export interface Store {
   stat(path: string): Promise<Entry>
   open(path: string, span?: [first: number, last?: number]): Promise<Response>
-  write(path: string, data: Body, mode?: number): Promise<number>
+  put(path: string, data: Body, options: { mode?: number | undefined; etag?: string | undefined }): Promise<{ etag?: string }>
 }
 
 export type Opened =
@@ -47,17 +46,20 @@ function textStart(bytes: Uint8Array): string | undefined {
 
 export type Saved = { kind: 'saved'; base: Entry } | { kind: 'conflict'; now: Entry | undefined }
 
-/** Writes it, unless the file is not what it was when it was read. force: in any case. */
+/** Writes it, unless the file is not what it was when it was read: that is looked at inside, in the moment of writing. force: in any case. */
 export async function saveFile(store: Store, path: string, base: Entry | undefined, content: Omit<TextContent, 'kind'>, force = false): Promise<Saved> {
-  if (!force) {
+  const is = (e: unknown, status: number): boolean => e instanceof StockadeError && e.status === status
+  try {
+    const { etag } = await store.put(path, bytesOf(content), { mode: base && base.mode & 0o7777, etag: force ? undefined : (base?.etag ?? 'none') })
+    const now = await store.stat(path)
+    return { kind: 'saved', base: etag ? { ...now, etag } : now } // somebody may have been quick: what we wrote is what we know
+  } catch (e) {
+    if (!is(e, 412)) throw e
     const now = await store.stat(path).catch((e: unknown) => {
-      if (e instanceof StockadeError && e.status === 404) return undefined
-      throw e
+      if (!is(e, 404)) throw e
     })
-    if (!now || !base || !sameFile(now, base)) return { kind: 'conflict', now }
+    return { kind: 'conflict', now: now || undefined }
   }
-  await store.write(path, bytesOf(content), base ? base.mode & 0o7777 : undefined)
-  return { kind: 'saved', base: await store.stat(path) }
 }
 
 // --- what is typed and not saved, of all sandboxes

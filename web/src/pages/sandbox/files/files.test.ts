@@ -87,14 +87,18 @@ class Memory implements Store {
   async stat(path: string): Promise<Entry> {
     const found = this.files.get(path)
     if (!found) throw new StockadeError(404, 'NOT_FOUND', 'no such file')
-    return entry(path, { size: found.data.length, mtime_ms: found.mtime, mode: found.mode })
+    return entry(path, { size: found.data.length, mtime_ms: found.mtime, mode: found.mode, etag: `${found.mtime}` })
   }
   async open(path: string, span?: [number, number?]): Promise<Response> {
     return new Response(this.files.get(path)!.data.slice(span?.[0] ?? 0, span?.[1] === undefined ? undefined : span[1] + 1))
   }
-  async write(path: string, data: unknown, mode = 0o600): Promise<number> {
-    this.files.set(path, { data: data as Uint8Array, mtime: this.clock++, mode })
-    return (data as Uint8Array).length
+  async put(path: string, data: unknown, { mode, etag }: { mode?: number | undefined; etag?: string | undefined }): Promise<{ etag: string }> {
+    if (etag && etag !== `${this.files.get(path)?.mtime}`) throw new StockadeError(412, 'CHANGED', 'it is not what it was')
+    this.files.set(path, { data: data as Uint8Array, mtime: this.clock++, mode: mode ?? 0o600 })
+    return { etag: `${this.clock - 1}` }
+  }
+  async write(path: string, data: unknown, mode?: number): Promise<void> {
+    await this.put(path, data, { mode })
   }
 }
 
@@ -121,6 +125,20 @@ describe('a file that is edited', () => {
     store.files.delete('/a')
     expect(await saveFile(store, '/a', opened.base, opened.content)).toEqual({ kind: 'conflict', now: undefined })
     expect((await saveFile(store, '/a', opened.base, opened.content, true)).kind).toBe('saved')
+  })
+  it('is known by what was written, not by what came right after', async () => {
+    const store = new Memory()
+    await store.write('/a', bytes('mine'))
+    const opened = await openFile(store, '/a')
+    if (opened.kind !== 'text') return expect.unreachable()
+    const stat = store.stat.bind(store)
+    store.stat = async (path) => {
+      await store.write(path, bytes('hers'))
+      return stat(path)
+    }
+    const saved = await saveFile(store, '/a', opened.base, opened.content)
+    if (saved.kind !== 'saved') return expect.unreachable()
+    expect((await saveFile(store, '/a', saved.base, opened.content)).kind).toBe('conflict')
   })
   it('that is too large shows its beginning only', async () => {
     const store = new Memory()
