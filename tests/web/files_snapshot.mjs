@@ -1,5 +1,4 @@
-// What is in the editor against the file as it was in a snapshot. Servers of today do not show single files of snapshots, and
-// that is what is said.
+// What is in the editor against the file as it was in a snapshot, line by line; and in words where that cannot be.
 import { api, assert, dropSandbox, flow, openSandbox, signInByKey, tokenOf, url } from './harness.mjs'
 import { newWallet } from './wallets.mjs'
 
@@ -22,12 +21,39 @@ await flow(async ({ visitor }) => {
   await page.getByText('There is no snapshot yet').waitFor()
   await page.keyboard.press('Escape')
 
+  await exec('cd; printf "a\\0b" > zeros; head -c 3000000 /dev/zero | tr "\\0" x > large; mkdir folder; ln -s a.txt link')
   await api(token, 'POST', `/api/sandboxes/${id}/snapshot`, { name: 'before' })
-  await put('a.txt', 'kept\nnew line\n')
+  await put('a.txt', 'kept\nnew <b>line</b>\n')
   await compare('a.txt')
-  await page.getByRole('heading', { name: 'It cannot be compared' }).waitFor()
-  await page.getByText('This server does not show single files of snapshots.').waitFor()
-  assert.equal(await page.getByRole('table', { name: 'Differences' }).count(), 0)
+  const table = page.getByRole('table', { name: 'Differences' })
+  await table.locator('.diff-gone', { hasText: 'old line' }).waitFor()
+  await table.locator('.diff-new', { hasText: 'new <b>line</b>' }).waitFor()
+  assert.equal(await table.locator('.diff-gone, .diff-new').count(), 2)
+  assert.equal(await table.locator('b').count(), 0)
   await page.keyboard.press('Escape')
+
+  // what is typed and not saved is what is compared
+  await page.locator('.cm-content').click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('typed')
+  await page.getByRole('button', { name: 'Compare', exact: true }).click()
+  await table.locator('.diff-new', { hasText: 'typed' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('button', { name: 'Give up changes' }).click()
+  await page.getByRole('button', { name: 'Give them up' }).click()
+
+  // later files, and those that were something else then
+  await put('later.txt', 'new')
+  await compare('later.txt')
+  await page.getByText('The snapshot does not have this file').waitFor()
+  await page.keyboard.press('Escape')
+  for (const [name, words] of [['zeros', 'zero bytes'], ['large', 'too large'], ['folder', 'a folder'], ['link', 'a link']]) {
+    await exec(`cd; rm -rf ${name}; echo text > ${name}`)
+    await compare(name)
+    await page.getByRole('heading', { name: 'It cannot be compared' }).waitFor()
+    await page.getByText(words).waitFor()
+    assert.equal(await table.count(), 0)
+    await page.keyboard.press('Escape')
+  }
   await dropSandbox(page, id)
 })

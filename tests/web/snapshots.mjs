@@ -28,7 +28,7 @@ await flow(async ({ visitor }) => {
   await first.waitFor()
 
   // what changed since; what runs has to stand still for that, so a snapshot of now is offered
-  await run(`echo two > kept.txt; echo x > '${ODD}'`)
+  await run(`echo two > kept.txt; echo x > '${ODD}'; mkdir folder; printf 'a\\0b' > picture`)
   await first.getByRole('button', { name: 'Compare' }).click()
   const dialog = page.getByRole('dialog')
   const differs = dialog.getByRole('list', { name: 'What differs' })
@@ -39,7 +39,35 @@ await flow(async ({ visitor }) => {
   await differs.getByText(ODD).waitFor()
   await differs.locator('.diff-changed', { hasText: 'kept.txt' }).waitFor()
   assert.equal(await differs.locator('b').count(), 0)
+
+  // and of each file its lines
+  const lines = dialog.getByRole('table', { name: 'Differences' })
+  const back = dialog.getByRole('button', { name: 'All that differs' })
+  await differs.getByRole('button', { name: 'kept.txt' }).click()
+  await lines.locator('.diff-gone', { hasText: 'one' }).waitFor()
+  await lines.locator('.diff-new', { hasText: 'two' }).waitFor()
+  await back.click()
+  await differs.getByRole('button', { name: ODD }).press('Enter') // of a new one all of it
+  await lines.locator('.diff-new', { hasText: 'x' }).waitFor()
+  assert.equal(await lines.locator('.diff-gone').count(), 0)
+  await back.click()
+  await differs.getByRole('button', { name: 'picture' }).click()
+  await dialog.getByText('zero bytes').waitFor()
+  await back.click()
+  await differs.getByRole('button', { name: 'folder', exact: true }).click()
+  await dialog.getByText('It is a folder: it has no lines.').waitFor()
+  await back.click()
   await dialog.getByRole('button', { name: 'Close' }).click()
+
+  // one that stands still is compared as it is, and its lines by a snapshot
+  await api(token, 'POST', `/api/sandboxes/${id}/stop`, {})
+  await first.getByRole('button', { name: 'Compare' }).click()
+  await differs.getByRole('button', { name: 'kept.txt' }).click()
+  await dialog.getByText('Its lines are read from what stands still.').waitFor()
+  await takeFirst.click()
+  await lines.locator('.diff-new', { hasText: 'two' }).waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  await api(token, 'POST', `/api/sandboxes/${id}/resume`, {})
 
   // put back, after a question that can be left; what was there is kept
   await first.getByRole('button', { name: 'Roll back' }).click()

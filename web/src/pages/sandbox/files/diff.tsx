@@ -1,4 +1,5 @@
 // Two texts beside each other, as lines that went and came; and the choice of the snapshot to compare with.
+import '../../../style/line-diff.css'
 import { useMemo, useState } from 'preact/hooks'
 import type { SandboxInfo } from 'stockade-client'
 import { hunks, lineDiff } from '../../../lib/line-diff'
@@ -6,7 +7,7 @@ import { visible } from '../../../lib/safe-text'
 import { client } from '../../../lib/session'
 import { count, dateTime } from '../../../lib/words'
 import { Dialog, Empty, Failure, Select, Skeleton, useLoad } from '../../../ui'
-import { fileInSnapshot } from './snapshot-file'
+import { fileInSnapshot, type Then } from './snapshot-file'
 
 const SHOWN_MAX = 3000
 const SIGN = { same: ' ', gone: '−', new: '+' } as const
@@ -44,6 +45,14 @@ export function DiffView({ before, after }: { before: string; after: string }) {
   )
 }
 
+/** A file as it was twice; or in words why its lines cannot be shown. */
+export function FileDiff({ before, after }: { before: Then; after: Then }) {
+  const odd = [before, after].find((one) => one.kind === 'unlike')
+  if (odd?.kind === 'unlike') return <Empty icon="file" title="It cannot be compared" hint={odd.why} />
+  const [a, b] = [before, after].map((one) => (one.kind === 'text' ? one.text : '')) as [string, string]
+  return <DiffView before={a} after={b} />
+}
+
 /** What is in the editor against what is on the disk. */
 export function DiskDiff({ before, after, onClose }: { before: string; after: string; onClose: () => void }) {
   return (
@@ -70,8 +79,7 @@ export function SnapshotDiff({ sandbox, path, text, onClose }: { sandbox: Sandbo
           {then.state === 'loading' && <Skeleton lines={6} />}
           {then.state === 'failed' && <Failure error={then.error} retry={then.reload} title="The file could not be read from the snapshot" />}
           {then.state === 'ready' && then.value?.kind === 'missing' && <Empty icon="file" title="The snapshot does not have this file" hint="It was made later." />}
-          {then.state === 'ready' && then.value?.kind === 'unlike' && <Empty icon="file" title="It cannot be compared" hint={then.value.why} />}
-          {then.state === 'ready' && then.value?.kind === 'text' && <DiffView before={then.value.text} after={text} />}
+          {then.state === 'ready' && then.value && then.value.kind !== 'missing' && <FileDiff before={then.value} after={{ kind: 'text', text }} />}
         </>
       )}
     </Dialog>
