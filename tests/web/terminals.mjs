@@ -44,6 +44,13 @@ await flow(async ({ visitor }) => {
   await until(async () => (await rows(page)).includes('needle'), 'the place that was found')
   await page.keyboard.press('Escape')
 
+  // what was printed last is what one sees, also where the screen was cleared before; who scrolls up stays there
+  for (const n of [1, 2, 3]) await run(page, `clear; seq 1 30000; echo la""st-${n}`, `last-${n}`)
+  await pane(page).hover()
+  await page.mouse.wheel(0, -3000)
+  await until(async () => !(await rows(page)).includes('last-3'), 'older lines')
+  await run(page, 'echo ba""ck', 'back') // who types sees it
+
   // copy and paste; several lines are asked about where a program would run each
   await run(page, 'clear; printf "%s\\n" cop""yable', 'copyable')
   const word = pane(page).locator('.xterm-rows > div', { hasText: 'copyable' }).last()

@@ -6,6 +6,7 @@ import { SearchAddon } from '@xterm/addon-search'
 import { Terminal as Xterm, type ITheme } from '@xterm/xterm'
 import { nonce } from '../../../lib/nonce'
 import { cleanTitle } from '../../../lib/safe-text'
+import { Follow } from './follow'
 import { keeperOf, refuseLinks } from './links'
 import { Pump } from './pump'
 import { Answers, cleanPaste, isTooMuch, linkOf, REPEATING, Tamer } from './tame'
@@ -68,6 +69,7 @@ export class Screen {
   readonly #fit = new FitAddon()
   readonly #search = new SearchAddon()
   readonly #pump: Pump
+  readonly #follow: Follow
   readonly #answers = new Answers()
   readonly #on: ScreenListener
   #tamer = new Tamer()
@@ -98,13 +100,17 @@ export class Screen {
     this.#term.loadAddon(this.#search)
     this.#guard()
     this.#pump = new Pump({ write: (data, done) => this.#term.write(this.#tamer.tame(data), done) }, (bytes) => on.skipped(bytes))
-    this.#term.onData((data) => on.input(data))
+    this.#term.onData((data) => {
+      this.#follow.back()
+      on.input(data)
+    })
     this.#term.onResize(({ rows, cols }) => on.size(rows, cols))
     this.#term.onTitleChange((title) => this.#retitle(title))
     this.#term.onBell(() => this.#ring())
     this.#search.onDidChangeResults(({ resultIndex, resultCount }) => on.found(resultIndex, resultCount))
     this.#term.attachCustomKeyEventHandler((event) => !on.key(event))
     this.#term.open(place)
+    this.#follow = new Follow(this.#term, place.querySelector('.xterm-viewport') ?? place)
     place.addEventListener('paste', this.#pasted, true)
   }
 
@@ -217,6 +223,7 @@ export class Screen {
 
   find(text: string, direction: 'next' | 'previous', incremental = false): void {
     if (!text) return this.#search.clearDecorations()
+    this.#follow.leave()
     const decorations = { matchOverviewRuler: '#c58a1e', activeMatchColorOverviewRuler: '#e0b35c', matchBackground: '#6b5320', activeMatchBackground: '#c58a1e' }
     if (direction === 'next') this.#search.findNext(text, { decorations, incremental })
     else this.#search.findPrevious(text, { decorations })
