@@ -50,7 +50,7 @@ function First() {
       </div>
       <ul class="promises">
         <li><Icon name="folder" size={22} /><div><strong>It cannot see your files</strong><span class="quiet small">It has a disk of its own. What you give it, you put there.</span></div></li>
-        <li><Icon name="globe" size={22} /><div><strong>It reaches nobody</strong><span class="quiet small">Hosts that you name can be reached. What it tries beyond that, you see.</span></div></li>
+        <li><Icon name="globe" size={22} /><div><strong>It reaches nobody</strong><span class="quiet small">It has no network until you name hosts. What it tries beyond these, you see.</span></div></li>
         <li><Icon name="activity" size={22} /><div><strong>Everything is written down</strong><span class="quiet small">In a ledger that the sandbox cannot reach. Whoever changes it afterwards leaves a trace.</span></div></li>
       </ul>
     </div>

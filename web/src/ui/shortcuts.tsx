@@ -16,6 +16,8 @@ const ALWAYS: readonly (readonly [string, string])[] = [
   ['← →', 'Move between tabs'],
   ['Enter', 'Open'],
   ['Esc', 'Close what is open'],
+  ['F6', 'Out of a terminal, to its tabs'],
+  ['Esc Tab', 'Out of the editor'],
   ['?', 'Show these keys'],
 ]
 

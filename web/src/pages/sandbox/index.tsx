@@ -17,7 +17,7 @@ function Head({ info }: { info: SandboxInfo }) {
     <div class="sandbox-head">
       <Link href="/sandboxes" class="back" aria-label="To the list"><Icon name="back" /></Link>
       <div class="sandbox-title">
-        <h1>{nameOf(info)}</h1>
+        <h1 title={nameOf(info)}>{nameOf(info)}</h1>
         <StateBadge state={info.state} reason={info.reason} />
         <p class="sandbox-facts quiet small">
           <span title="profile">{info.profile}</span>
