@@ -86,10 +86,11 @@ export async function flow(body, { expected = /^$/ } = {}) {
     await body({ browser, visitor })
     for (const { wrong } of visitors) assert.deepEqual(wrong.filter((text) => !expected.test(text)), [])
   } catch (e) {
-    const last = visitors.at(-1)?.page
-    if (last && !last.isClosed()) {
-      await last.screenshot({ path: process.env.WEB_FAILED }).catch(() => undefined)
-      console.error(`at ${last.url()}, picture in ${process.env.WEB_FAILED}`)
+    for (const [n, { page }] of visitors.entries()) {
+      if (page.isClosed()) continue
+      const picture = process.env.WEB_FAILED.replace(/\.png$/, n ? `-${n}.png` : '.png')
+      await page.screenshot({ path: picture, timeout: 5000 }).catch(() => undefined)
+      console.error(`at ${page.url()}, picture in ${picture}`)
     }
     console.error(e, visitors.map((v) => v.wrong))
     process.exitCode = 1

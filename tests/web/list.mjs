@@ -20,7 +20,7 @@ await flow(async ({ visitor }) => {
 
   // live: made elsewhere, shown here
   await page.getByText('Run something that you do not trust').waitFor()
-  const made = await api(token, 'POST', '/api/sandboxes', { profile: 'low', name: 'first-one' })
+  const made = await api(token, 'POST', '/api/sandboxes', { profile: 'medium', name: 'first-one' })
   await rowOf(page, 'first-one').getByText('Running').waitFor()
   await api(token, 'POST', '/api/sandboxes', { profile: 'low', name: 'second-one' })
   await rowOf(page, 'second-one').waitFor()
@@ -34,6 +34,14 @@ await flow(async ({ visitor }) => {
   await page.getByText('None of your sandboxes is like that.').waitFor()
   await page.getByRole('button', { name: 'Show all 2' }).click()
   await rowOf(page, 'second-one').waitFor()
+
+  // one without a disk is not stopped unasked: its files would be gone
+  await choose(page, 'second-one', 'Stop')
+  const question = page.getByRole('dialog', { name: 'Stop second-one?' })
+  await question.getByText('its files are in memory alone').waitFor()
+  await question.getByRole('button', { name: 'Cancel' }).click()
+  await question.waitFor({ state: 'detached' })
+  await rowOf(page, 'second-one').getByText('Running').waitFor()
 
   // stop, and undo it by resuming
   await choose(page, 'first-one', 'Stop')

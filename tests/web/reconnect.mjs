@@ -6,7 +6,7 @@ await flow(async ({ visitor }) => {
   const { page, context } = await visitor()
   const token = await signInByKey(page, newWallet())
   await page.getByText('Run something that you do not trust').waitFor()
-  const { id: before } = await api(token, 'POST', '/api/sandboxes', { profile: 'low', name: 'before' })
+  const { id: before } = await api(token, 'POST', '/api/sandboxes', { profile: 'medium', name: 'before' })
   const stateOf = async (id) => (await api(token, 'GET', `/api/sandboxes/${id}`)).state
   const row = (name) => page.getByRole('list', { name: 'Sandboxes' }).getByRole('listitem').filter({ hasText: name })
   const stop = async (name) => {
@@ -14,7 +14,7 @@ await flow(async ({ visitor }) => {
     await page.getByRole('menuitem', { name: 'Stop' }).click()
   }
   await row('before').waitFor()
-  const { id: halted } = await api(token, 'POST', '/api/sandboxes', { profile: 'low', name: 'halted' })
+  const { id: halted } = await api(token, 'POST', '/api/sandboxes', { profile: 'medium', name: 'halted' })
   await row('halted').waitFor()
   await stop('halted')
   await row('halted').getByText('Stopped').waitFor()

@@ -9,7 +9,7 @@ await flow(async ({ visitor }) => {
   const renewals = []
   context.on('response', (r) => r.url().endsWith('/api/auth/session/renew') && renewals.push(r.status()))
   const first = await signInByKey(page, newWallet())
-  const id = await openSandbox(page, 'terminals')
+  const id = await openSandbox(page, 'terminals', { profile: 'medium', allow: ['known.test'] }) // one with a network: its rules can be changed while it runs
   await ready(page)
   await page.evaluate(() => {
     window.states = []
