@@ -7,7 +7,7 @@ def test_types_and_reads(browse, house):
 
 
 def test_a_hostile_program(browse, house):
-    browse("terminals_hostile.mjs", house)
+    print(browse("terminals_hostile.mjs", house))
 
 
 def test_the_operator_is_killed(browse, make_house):
