@@ -15,6 +15,7 @@ export function Dialog({ title, onClose, children, wide, foot }: { title: string
   useEffect(() => {
     const before = document.activeElement
     return () => {
+      place.current?.close() // until then nothing else can have the focus
       if (before instanceof HTMLElement && before.isConnected) before.focus()
     }
   }, [])

@@ -91,6 +91,7 @@ export function GiveSecret({ name: fixed, names, placesOf, sandbox, client, onCl
         </div>
         <p id="secret-about" class="quiet small">{way.value === 'gate' ? (places.length ? `It may go to ${places.join(', ')} and nowhere else.` : 'No rule of its policy names it, so it would go nowhere.') : WARNING}</p>
         {wrong.value && <p class="field-error" role="alert">{wrong.value}</p>}
+        <input type="submit" hidden /> {/* so that Enter gives it: the button that is seen stands outside */}
       </form>
     </Dialog>
   )
