@@ -3,6 +3,7 @@ import '../style/create.css'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { Profile, ProfileKey, ProfileProblem, ProfileWishes } from 'stockade-client'
+import { fetchAhead } from '../lib/ahead'
 import { checkName } from '../lib/names'
 import { checkWish, fieldsOf, hintOf, loadKeys, loadProfiles, problemAt, titleOf, usualProfile, type Section } from '../lib/profiles'
 import { go, sandboxPath } from '../lib/route'
@@ -144,6 +145,7 @@ export default function Create() {
   const profiles = useLoad(loadProfiles, [])
   const keys = useLoad(loadKeys, [])
   useEffect(() => void (document.title = 'New sandbox · Stockade'), [])
+  useEffect(fetchAhead, [])
   return (
     <div class="page">
       <div class="list-head"><h1>New sandbox</h1></div>

@@ -1,6 +1,7 @@
 // The list of one's sandboxes, live; and for somebody who has none, the way to the first.
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { SandboxInfo, State } from 'stockade-client'
+import { fetchAhead } from '../lib/ahead'
 import { filterSandboxes, statesOf } from '../lib/filter'
 import { go, route, sandboxPath, setQuery } from '../lib/route'
 import { createSandbox, leavingSoon, listing, loadSandboxes, notFreshSince, sandboxes } from '../lib/sandboxes'
@@ -38,6 +39,7 @@ async function makeFirst(): Promise<void> {
 }
 
 function First() {
+  useEffect(fetchAhead, [])
   return (
     <div class="first">
       <div class="stack">
