@@ -5,6 +5,7 @@ import { serverNow } from './clock'
 
 const QUIET_MS = 500
 const LONGEST_MS = 10_000
+const SLACK_MS = 1_000 // the server tells its clock in whole seconds, and an answer is under way for a while
 
 export class CatchUp {
   #until: number | undefined // the moment of the return, of the server's clock
@@ -26,7 +27,7 @@ export class CatchUp {
   begin(known: boolean): void {
     const before = this.#until === undefined ? 0 : this.#count // it broke again while this went on
     this.end()
-    this.#until = this.#clock() ?? Infinity
+    this.#until = (this.#clock() ?? Infinity) + SLACK_MS
     this.#known = known
     this.#count = before
     this.#longest = setTimeout(() => this.#finish(), LONGEST_MS)

@@ -59,6 +59,13 @@ describe('coming back', () => {
     one.saw(at(9_500))
     expect(told).toEqual([1])
   })
+  it('counts what happened last, though the clock is coarse', () => {
+    const { told, one } = make()
+    one.begin(true)
+    one.saw(at(10_600))
+    one.saw(at(11_500))
+    expect(told).toEqual([1])
+  })
   it('does not say that nothing was missed if that is not known', async () => {
     const { told, one } = make()
     one.begin(false)
