@@ -76,7 +76,7 @@ function List({ all }: { all: readonly SandboxInfo[] }) {
       <div class="list-tools">
         <div class="search">
           <Icon name="search" />
-          <input ref={search} class="input" type="search" placeholder="Name, id, profile or driver" aria-label="Search" value={text} onInput={(e) => setQuery({ q: e.currentTarget.value })} onKeyDown={(e) => { if (e.key === 'Escape') { clear(); e.currentTarget.blur() } }} />
+          <input ref={search} class="input" type="search" placeholder="Name, id, profile…" aria-label="Search" value={text} onInput={(e) => setQuery({ q: e.currentTarget.value })} onKeyDown={(e) => { if (e.key === 'Escape') { clear(); e.currentTarget.blur() } }} />
         </div>
         <Select bare label="State" value={state} onChange={(value) => setQuery({ state: value })} options={[{ value: '', title: 'All states' }, ...statesOf(all).map((s: State) => ({ value: s, title: stateWord(s) }))]} />
       </div>

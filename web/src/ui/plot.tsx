@@ -45,6 +45,12 @@ export function align(curves: readonly Curve[], limit: number | undefined): uPlo
   return [at.map((t) => t / 1000), ...of, ...top]
 }
 
+/** Where nobody points at, the newest values are said. */
+function sayNewest(plot: uPlot): void {
+  const last = plot.data[0].length - 1
+  if ((plot.cursor.left ?? -1) < 0 && last >= 0) plot.setLegend({ idx: last })
+}
+
 function options(props: PlotProps, width: number): uPlot.Options {
   const ink = colorOf('--text-quiet')
   const line = colorOf('--line')
@@ -56,6 +62,7 @@ function options(props: PlotProps, width: number): uPlot.Options {
     height: props.height ?? 180,
     cursor: { drag: { x: false, y: false } },
     legend: { live: true },
+    hooks: { draw: [sayNewest], setCursor: [sayNewest] },
     scales: { y: { range: (_, _low, high) => [0, Math.max(high ?? 0, props.least) * 1.05] } },
     axes: [
       { ...axis, space: 80, values: (_, ticks) => ticks.map((t) => (t % 60 ? seconds : minutes).format(t * 1000)) },

@@ -63,7 +63,7 @@ export function NetworkEditor({ sandbox, client, policy, onChanged }: { sandbox:
     try {
       await apply(box, seen.value)
       forget()
-      toast.say('Done. It holds from the next connection on.')
+      toast.say(`Done. It holds from ${sandbox.state === 'stopped' ? 'its next start' : 'the next connection'} on.`)
       onChanged()
     } catch (e) {
       seen.value = undefined
@@ -73,7 +73,7 @@ export function NetworkEditor({ sandbox, client, policy, onChanged }: { sandbox:
   return (
     <section class="network-editor" aria-label="What it may reach">
       <h2>What it may reach</h2>
-      {rules.length === 0 ? <p class="quiet">Nothing: no host, no address, no names.</p> : (
+      {rules.length === 0 ? <p class="quiet">Nothing: no host, no address, no names.{sandbox.state === 'running' && ' If it was started without a network, stop it before you allow something.'}</p> : (
         <ul class="rules" aria-label="Rules">
           {rules.map((r, i) => (
             <Rule key={i} rule={r} {...(fresh.includes(r) ? { mark: 'added' as const } : {})} onRemove={() => set(rules.filter((x) => x !== r))} why={fixed && !fresh.includes(r) ? 'Rules cannot be taken away one by one here, because one of them has terms that would be lost' : undefined} />

@@ -35,7 +35,15 @@ function Side({ title, hint, sections, text, none, asText }: { title: string; hi
   )
 }
 
+/** One of a list: a rule that names a host and no more is the host. */
+function entry(value: unknown): string {
+  if (typeof value === 'string') return value
+  const [[key, of] = ['', undefined], ...more] = Object.entries(value ?? {}) as [string, unknown][]
+  return key === 'host' && typeof of === 'string' && !more.length ? of : JSON.stringify(value)
+}
+
 function said(value: unknown): string {
+  if (Array.isArray(value)) return value.length ? value.map(entry).join(', ') : 'nothing'
   return value === null || value === undefined ? 'nothing' : typeof value === 'string' ? value : JSON.stringify(value)
 }
 

@@ -3,6 +3,7 @@
 import '../../style/terminals.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { SandboxInfo } from 'stockade-client'
+import { resumeSandbox } from '../../lib/sandboxes'
 import { client } from '../../lib/session'
 import { stateMeans } from '../../lib/words'
 import { ask, Button, Empty, Failure, Skeleton, toast, useLoad } from '../../ui'
@@ -16,7 +17,7 @@ export default function Terminals({ sandbox }: { sandbox: SandboxInfo }) {
   const runs = sandbox.state === 'running'
   const sessions = useLoad(async () => (runs ? (await client().sandboxes.of(sandbox).terminals.list()).map((t) => t.id) : []), [sandbox.id, runs])
   useReturned(sessions.reload, sessions.state === 'failed')
-  if (!runs) return <Empty icon="terminal" title="No terminal now" hint={`${stateMeans(sandbox)} Terminals are there while it runs.`} />
+  if (!runs) return <Empty icon="terminal" title="No terminal now" hint={`${stateMeans(sandbox)} Terminals are there while it runs.`} action={sandbox.state === 'stopped' && <Button kind="primary" icon="play" act={() => resumeSandbox(sandbox)}>Resume</Button>} />
   if (sessions.state === 'failed') return <Failure error={sessions.error} retry={sessions.reload} title="The terminals could not be listed" />
   if (sessions.state === 'loading') return <Skeleton lines={8} label="Opening a terminal" />
   return <Desk key={sandbox.id} sandbox={sandbox} sessions={sessions.value} />
