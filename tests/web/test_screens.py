@@ -10,4 +10,4 @@ def test_screens(browse, make_house, tmp_path):
     folder = SCREENS if os.environ.get("STOCKADE_SCREENS") == "1" else tmp_path / "screens"
     folder.mkdir(parents=True, exist_ok=True)
     browse("screens.mjs", make_house(), folder=str(folder), tabs=TABS)
-    assert len(list(folder.glob("*.png"))) >= 13
+    assert len(list(folder.glob("*.png"))) >= 21
