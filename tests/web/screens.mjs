@@ -12,7 +12,8 @@ const DARK = { colorScheme: 'dark' }
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }
 
 async function shot(page, name) {
-  await page.evaluate(() => document.fonts.ready)
+  await page.mouse.move(0, 0)
+  await page.evaluate(() => (scrollTo(0, 0), document.fonts.ready))
   await page.locator('.skeleton').first().waitFor({ state: 'detached' })
   await page.screenshot({ path: `${given.folder}/${name}.png`, animations: 'disabled' })
 }
