@@ -36,3 +36,7 @@ def test_keyboard(browse, house):
 
 def test_phone(browse, house):
     browse("phone.mjs", house)
+
+
+def test_contrast(browse, house):
+    browse("contrast.mjs", house)
