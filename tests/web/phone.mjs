@@ -16,6 +16,10 @@ async function fits(page, where) {
   assert.ok(all <= inner, `${where} is ${all} wide on a screen of ${inner}`)
   const small = await page.evaluate((least) => {
     const found = []
+    for (const tab of document.querySelectorAll('[role=tab][aria-selected=true]')) {
+      const { left, right } = tab.getBoundingClientRect()
+      if (left < 0 || right > innerWidth) found.push(`${tab.textContent} is open and cannot be seen`)
+    }
     for (const el of document.querySelectorAll('main button, main .input:not(:disabled), main summary, header button, header a, [role=tab]')) {
       const { width, height } = el.getBoundingClientRect()
       if (width && height && (height < least - 0.5 || width < least - 8.5) && !el.closest('.said, .toast')) found.push(`${el.getAttribute('aria-label') ?? el.textContent} ${width}×${height}`)

@@ -1,5 +1,5 @@
 // A row of tabs. Left and right move between them, Home and End go to the ends.
-import { useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { Icon, type IconName } from './icon'
 
 export interface Tab {
@@ -12,6 +12,12 @@ export interface Tab {
 /** The panel beneath has role="tabpanel", id={`panel-${id}`} and aria-labelledby={`tab-${id}`}. */
 export function Tabs({ tabs, current, onChange, label }: { tabs: readonly Tab[]; current: string; onChange: (id: string) => void; label: string }) {
   const row = useRef<HTMLDivElement>(null)
+  // where they do not all fit, the one that is open is among those that are seen
+  useLayoutEffect(() => {
+    const chosen = row.current?.querySelector(`#tab-${current}`)?.getBoundingClientRect()
+    const all = row.current?.getBoundingClientRect()
+    if (row.current && chosen && all) row.current.scrollLeft += chosen.left - all.left - (all.width - chosen.width) / 2
+  }, [current])
   const onKeyDown = (event: KeyboardEvent): void => {
     const at = tabs.findIndex((t) => t.id === current)
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key]
