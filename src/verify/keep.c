@@ -1,4 +1,6 @@
-/* Keeps what a report rests on: the records of two runs, the report itself, and the page if one was asked for.
+/* Keeps what a report rests on: the records of two runs, the report itself, and the page if one was asked for. The
+ * latest report that is about Stockade and not about single checks is also beside the folders of all, as latest.json
+ * and latest.html: the daemon shows it to those who run it (warden/paper.c).
  *
  * The folders are opened before the judge makes its world and used by descriptor from then on, so that what is mounted
  * over them meanwhile does not matter. Folders of earlier reports beyond the newest few are removed by descriptor; no
@@ -23,6 +25,7 @@ enum {
 };
 
 /* One judge, one process. */
+static int all_kept = -EBADF;    /* the folder of reports */
 static int kept = -EBADF;        /* the folder of this report */
 static int page_folder = -EBADF; /* the folder that the page goes to */
 static const char *page_name;
@@ -105,6 +108,7 @@ int keep_open(struct judge *j, struct err *err) {
 
         j->folder[0] = '\0';
         fd_close(&kept);
+        fd_close(&all_kept);
         _cleanup_fd_ int parent = paths_state_dir("verify", false, err);
         if (parent < 0)
                 return err_prefix(err, parent, "the records of this report are not kept");
@@ -127,6 +131,7 @@ int keep_open(struct judge *j, struct err *err) {
                 return err_set(err, -ENAMETOOLONG, "the records of this report are not kept");
         }
         remove_old(parent, name);
+        all_kept = TAKE_FD(parent);
         return 0;
 }
 
@@ -208,16 +213,36 @@ static int keep_page(const struct judge *j, struct err *err) {
         return r < 0 ? err_set(err, r, "cannot write the report to '%s'", j->options.report) : 0;
 }
 
+/* Each is whole, whoever reads it when. */
+static int keep_latest(const struct judge *j, const struct buf *text, struct err *err) {
+        _cleanup_buf_ struct buf page = {.max = REPORT_MAX};
+
+        if (j->options.only || j->options.against)
+                return 0;
+        report_html(j, &page);
+        int r = buf_ok(&page) ? fd_replace_file(all_kept, "latest.html", 0600, page.data, page.size) : -ENOMEM;
+        if (r == 0)
+                r = fd_replace_file(all_kept, "latest.json", 0600, text->data, text->size);
+        return r < 0 ? err_set(err, r, "cannot keep this report as the latest beside '%s'", j->folder) : 0;
+}
+
 int keep_report(const struct judge *j, struct err *err) {
         int r = j->options.report ? keep_page(j, err) : 0;
 
         if (kept < 0)
                 return r;
+        struct err why = {0};
         _cleanup_buf_ struct buf text = {.max = REPORT_MAX};
         report_json(j, &text);
         buf_str(&text, "\n");
         int e = buf_ok(&text) ? fd_replace_file(kept, "report.json", 0600, text.data, text.size) : -ENOMEM;
-        if (r == 0 && e < 0)
-                return err_set(err, e, "cannot write '%s/report.json'", j->folder);
+        if (e < 0)
+                (void)err_set(&why, e, "cannot write '%s/report.json'", j->folder);
+        else
+                e = keep_latest(j, &text, &why);
+        if (r == 0 && e < 0) {
+                *err = why;
+                return e;
+        }
         return r;
 }

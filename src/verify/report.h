@@ -20,7 +20,8 @@ int keep_open(struct judge *j,
               struct err *err); /* the folder of this report; on failure j->folder is "": none is kept */
 /* Writes a record as NAME.json there and hands the text to r. Without a folder, only that. */
 int keep_record(struct judge *j, struct judge_record *r, const char *name, const char *text, struct err *err);
-/* Writes report.json there, and the page to options.report if it was asked for. */
+/* Writes report.json there, the page to options.report if it was asked for, and both as the latest of their kind beside
+ * that folder, unless it is about single checks or another maker's sandbox. */
 int keep_report(const struct judge *j, struct err *err);
 
 /* Fills j->host: what this machine is, and the hashes of our programs. Before the judge makes its world. */

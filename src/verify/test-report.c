@@ -164,6 +164,30 @@ static size_t names_in(const char *path) {
         return n;
 }
 
+/* Beside the folders, for nobody else's eyes; a link there is replaced and not followed; what is about less than all is
+ * not the latest. */
+static void check_latest(const char *top) {
+        static const char *const names[] = {"latest.json", "latest.html"};
+        char path[PATH_MAX], other[PATH_MAX];
+        struct err err;
+        struct stat st;
+
+        (void)snprintf(other, sizeof other, "%s/precious/file", top);
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                (void)snprintf(path, sizeof path, "%s/stockade/verify/%s", top, names[i]);
+                CHECK(lstat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 && st.st_size > 1000);
+                CHECK(unlink(path) == 0 && symlink(other, path) == 0);
+        }
+        judge.options.only = "read-file";
+        CHECK(keep_report(&judge, &err) == 0 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode));
+        judge.options.only = NULL;
+        judge.options.against = "bwrap";
+        CHECK(keep_report(&judge, &err) == 0 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode));
+        judge.options.against = NULL;
+        CHECK(keep_report(&judge, &err) == 0 && lstat(path, &st) == 0 && S_ISREG(st.st_mode));
+        CHECK(stat(other, &st) == 0 && st.st_size == 0);
+}
+
 /* As somebody who is not root, so that XDG_STATE_HOME counts. Leaves a folder in /tmp only if it fails. */
 static void test_keep(void) {
         char top[] = "/tmp/test-report-XXXXXX", path[256];
@@ -195,6 +219,7 @@ static void test_keep(void) {
         CHECK(keep_report(&judge, &err) == 0);
         CHECK(stat(path, &st) == 0 && st.st_size > 10000 && names_in(judge.folder) == 2);
         CHECK(stat(judge.folder, &st) == 0 && (st.st_mode & 0777) == 0700);
+        check_latest(top);
 
         CHECK(keep_check_report("/dev/null", &err) < 0 && strstr(err.text, "not a regular file"));
         CHECK(keep_check_report("/proc/page.html", &err) < 0);
