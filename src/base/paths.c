@@ -46,7 +46,7 @@ int paths_helper(const char *name, char *ret, size_t size, struct err *err) {
         for (size_t i = 0; i < ELEMENTSOF(folders) && in_build(self); i++)
                 if (is_program(ret, size, self, folders[i], name))
                         return 0;
-        if (is_program(ret, size, STOCKADE_LIBEXECDIR, "", name))
+        if (is_program(ret, size, STOCKADE_LIBEXECDIR, "", name) || is_program(ret, size, STOCKADE_BINDIR, "", name))
                 return 0;
         (void)err_set(err, -ENOENT, "cannot find our program '%s' beside this one or in " STOCKADE_LIBEXECDIR, name);
         return err_hint(err, "reinstall Stockade, or run it from its build folder");

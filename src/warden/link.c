@@ -222,6 +222,7 @@ static const struct {
         [WARDEN_POOL] = {disks_pool, ROOT},
         [WARDEN_DOWN] = {take_down, 0},
         [WARDEN_READ] = {pack_request, ROOT},
+        [WARDEN_PAPER] = {paper_request, 0},
 };
 static_assert(ELEMENTSOF(rows) == WARDEN_KIND_COUNT, "every request has a row");
 

@@ -30,6 +30,7 @@ enum work_lane {
         WORK_COPYING, /* nobody but the host's disk */
         WORK_LOOKING, /* a file system that a sandbox writes to, and may keep busy: one at a time looks at each */
         WORK_READING, /* as packing, and somebody looks at a page meanwhile: not behind archives */
+        WORK_PAPERS,  /* a program of ours that looks at this host: one at a time for each paper */
         WORK_LANES,
 };
 
@@ -296,6 +297,7 @@ int disks_pool(struct request *q);
 int disks_clone(struct request *q);
 int pack_request(struct request *q); /* pack.c: diff, export, import, flatten, image */
 int disks_image_drop(struct request *q);
+int paper_request(struct request *q);                      /* paper.c */
 int disks_check_size(struct request *q);                   /* is what is asked for within the ceiling? */
 int disks_check_space(struct request *q);                  /* is there room? */
 void disks_order_soon(struct warden *w);                   /* a sandbox with a disk has started */
@@ -327,6 +329,7 @@ struct work_job {
         size_t fd_count;
         int trees[2];     /* mounts that the work is about */
         int user_ns, ids; /* the ids that they are shown in, and the lock on them */
+        int out;          /* goes with the answer, if all went well */
         uint32_t id_base;
         bool made; /* a disk or an image was begun that nobody may see unless it is whole */
 };
@@ -352,6 +355,7 @@ bool work_writes_disk(const struct warden *w, const char *disk); /* makes it, or
 bool work_copies_disk(const struct warden *w, const char *disk); /* while it does, nobody may write to it */
 void work_spoil_copies(struct warden *w, const char *disk);      /* somebody is about to: they fail */
 bool work_uses_image(const struct warden *w, const char *image);
+bool work_gets_paper(const struct warden *w, uint32_t paper);
 void work_forget(struct warden *w); /* the operator that asked is gone: nobody is answered */
 void work_end_all(struct warden *w);
 

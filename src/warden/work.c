@@ -18,7 +18,8 @@
 
 #define WAITING_MAX 256
 #define KILL_MS     2000
-#define LOOK_MS     500 /* whoever wants to know how full a disk is has a last number */
+#define LOOK_MS     500   /* whoever wants to know how full a disk is has a last number */
+#define PAPER_MS    60000 /* more than its child takes, unless the host's disk keeps that */
 #define PATIENCE_MS (24ULL * 3600 * 1000)
 
 struct work {
@@ -49,6 +50,7 @@ static void work_free(struct work *k) {
         fd_close(&k->pidfd);
         fd_close(&k->result);
         close_job(&k->job);
+        fd_close(&k->job.out);
         free(k);
 }
 
@@ -73,7 +75,7 @@ static void say(struct work *k, const struct work_result *result) {
 
         memcpy(m.numbers, result->numbers, sizeof m.numbers);
         if (k->serial != 0)
-                link_answer(k->job.w, k->serial, &m, NULL, 0);
+                link_answer(k->job.w, k->serial, &m, &k->job.out, k->job.out >= 0 && result->code >= 0);
         else if (result->code < 0 && !k->spoilt)
                 log_line(LOG_LEVEL_WARNING, NULL, "%s: %s", warden_kind_name(k->job.m.kind), result->text);
 }
@@ -231,6 +233,19 @@ static void withdraw(struct work *k) {
         work_free(k);
 }
 
+static void say_late(const struct work *k, struct err *err) {
+        if (k->how->lane == WORK_LOOKING)
+                (void)err_set(err, -ETIMEDOUT, "the disk '%s' does not answer", k->job.m.id);
+        else if (k->how->lane == WORK_PAPERS) {
+                (void)err_set(err, -ETIMEDOUT, "it could not be had within %d seconds", PAPER_MS / 1000);
+                (void)err_hint(err, "try again when this host is less busy");
+        } else {
+                (void)err_set(err, -ETIMEDOUT, "copying its disk takes longer than a sandbox may stand still (%llu ms)",
+                              (unsigned long long)k->job.m.numbers[0]);
+                (void)err_hint(err, "stop it first, then nothing is copied; or raise snapshot_pause in stockade.conf");
+        }
+}
+
 /* A sandbox stands still, and for too long: it may go on now. The child is killed; it may be one that nothing ends at
  * once, because the host's disk does not answer, so that nobody waits for it: what it leaves is removed when it ends.
  */
@@ -239,14 +254,7 @@ static void too_late(struct loop_timer *t) {
         struct work_result result = {0};
         struct err err = {0};
 
-        if (k->how->lane == WORK_LOOKING)
-                (void)err_set(&err, -ETIMEDOUT, "the disk '%s' does not answer", k->job.m.id);
-        else {
-                (void)err_set(&err, -ETIMEDOUT,
-                              "copying its disk takes longer than a sandbox may stand still (%llu ms)",
-                              (unsigned long long)k->job.m.numbers[0]);
-                (void)err_hint(&err, "stop it first, then nothing is copied; or raise snapshot_pause in stockade.conf");
-        }
+        say_late(k, &err);
         set_failure(&result, -ETIMEDOUT, &err);
         say(k, &result);
         k->serial = 0;
@@ -262,6 +270,8 @@ static void set_deadline(struct work *k) {
         k->deadline.fire = too_late;
         if (k->how->lane == WORK_LOOKING)
                 loop_timer_set(w->loop, &k->deadline, loop_now(w->loop) + LOOK_MS);
+        if (k->how->lane == WORK_PAPERS)
+                loop_timer_set(w->loop, &k->deadline, loop_now(w->loop) + PAPER_MS);
         if (k->job.m.kind == WARDEN_DISK_CLONE && k->job.m.numbers[0] > 0)
                 loop_timer_set(w->loop, &k->deadline, loop_now(w->loop) + MIN(k->job.m.numbers[0], PATIENCE_MS));
 }
@@ -276,7 +286,8 @@ static bool looked_at(const struct warden *w, const struct work *k) {
 
 /* The first of those that have a slot. */
 static struct work *take_waiting(struct warden *w) {
-        static const size_t most[WORK_LANES] = {WARDEN_WORK_MAX, WARDEN_WORK_MAX, 4 * WARDEN_WORK_MAX, WARDEN_WORK_MAX};
+        static const size_t most[WORK_LANES] = {WARDEN_WORK_MAX, WARDEN_WORK_MAX, 4 * WARDEN_WORK_MAX, WARDEN_WORK_MAX,
+                                                WARDEN_PAPER_COUNT};
 
         for (struct work **p = &w->waiting; *p; p = &(*p)->next) {
                 struct work *k = *p;
@@ -320,7 +331,7 @@ static int add(struct warden *w, const struct work_how *how, const struct warden
         (void)snprintf(k->text, sizeof k->text, "%s", m->text ? m->text : "");
         k->job.m.text = k->text;
         k->job.m.hint = "";
-        k->job.user_ns = k->job.ids = -EBADF;
+        k->job.user_ns = k->job.ids = k->job.out = -EBADF;
         for (size_t i = 0; i < ELEMENTSOF(k->job.trees); i++)
                 k->job.trees[i] = -EBADF;
         for (; k->job.fd_count < fd_count; k->job.fd_count++)
@@ -395,6 +406,13 @@ bool work_uses_image(const struct warden *w, const char *image) {
         return any(w, uses_image, image);
 }
 
+bool work_gets_paper(const struct warden *w, uint32_t paper) {
+        for (const struct work *k = w->working; k; k = k->next)
+                if (k->how->lane == WORK_PAPERS && k->job.m.paper == paper)
+                        return true;
+        return false; /* none waits: each has a slot */
+}
+
 /* --- ends --- */
 
 /* The child is killed and waited for; not for one that the host's disk keeps, whose leavings the next start removes. */
@@ -421,12 +439,12 @@ void work_spoil_copies(struct warden *w, const char *disk) {
                         spoil(k, "the sandbox ended");
 }
 
-/* Copies end: a sandbox stands still for each, and whoever comes wants to let it go on. Nothing else that is under way
- * harms anybody. */
+/* Copies end: a sandbox stands still for each, and whoever comes wants to let it go on. So do papers, which he may want
+ * to ask for himself. Nothing else that is under way harms anybody. */
 void work_forget(struct warden *w) {
         for (struct work *k = w->working; k; k = k->next) {
                 k->serial = 0;
-                if (k->job.m.kind == WARDEN_DISK_CLONE)
+                if (k->job.m.kind == WARDEN_DISK_CLONE || k->how->lane == WORK_PAPERS)
                         spoil(k, "the operator ended");
         }
         for (struct work **p = &w->waiting; *p;) { /* nobody wants to know any more: not even begun */

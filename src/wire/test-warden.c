@@ -52,6 +52,7 @@ static struct warden_message sample(uint32_t kind) {
         m.split = 2;
         m.run = 3;
         m.slot = 4;
+        m.paper = WARDEN_PAPER_PAGE;
         m.size = 1ULL << 40;
         m.inodes = 5;
         m.owner = UINT64_MAX;
@@ -148,6 +149,8 @@ static void fields_of_some(void) {
         CHECK_STR(m.hint, "a hint");
         m = back(WARDEN_GONE);
         CHECK(m.error == -EBUSY && m.usage.oom_kills == 8 && m.serial == 0);
+        m = back(WARDEN_PAPER);
+        CHECK(m.paper == WARDEN_PAPER_PAGE && m.id[0] == '\0');
         m = back(WARDEN_PRESSURE);
         CHECK(m.numbers[0] == 10 && m.numbers[1] == 11 && m.numbers[2] == 0);
 }

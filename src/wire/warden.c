@@ -76,6 +76,7 @@ static const struct kind {
         [WARDEN_POOL] = {"pool", .fields = {NUMBER(size), NUMBER(inodes), NUMBER(numbers[0])}},
         [WARDEN_DOWN] = {"down", WARDEN_KILL},
         [WARDEN_READ] = {"read", 0, 2, 2, .fields = {MAYBE(image), LAYERS}},
+        [WARDEN_PAPER] = {"paper", .fields = {NUMBER(paper)}},
 };
 
 static const struct kind from_warden[] = {
@@ -139,6 +140,8 @@ static bool check(const struct kind *k, const struct warden_message *m) {
                 return m->run > 0;
         case WARDEN_FLATTEN:
                 return m->layer_count > 0;
+        case WARDEN_PAPER:
+                return m->paper < WARDEN_PAPER_COUNT;
         case WARDEN_START:
                 return m->disk[0] || m->layer_count == 0; /* layers are below a disk */
         case WARDEN_ITEM:

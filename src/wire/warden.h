@@ -26,7 +26,8 @@
 #define WARDEN_SANDBOXES_MAX 4096 /* at one time */
 #define WARDEN_LEAVES_MAX    256  /* of one sandbox at one time, its guest's not counted */
 #define WARDEN_GATES_MAX     256  /* at one time; a slot is below it */
-#define WARDEN_WORK_MAX      4    /* children that pack or unpack at one time, and that copy; more requests wait */
+#define WARDEN_PAPER_MAX     (4U << 20)
+#define WARDEN_WORK_MAX      4 /* children that pack or unpack at one time, and that copy; more requests wait */
 
 enum warden_kind {
         WARDEN_HELLO = 1, /* version → version, flags (ROOTLESS, NO_FREEZE), numbers (enum warden_fact); first of all */
@@ -72,6 +73,8 @@ enum warden_kind {
                             * KILL) are stopped first */
         WARDEN_READ, /* layers, image; fds: a question, and where the answer goes (pack/read.c) → numbers: bytes,
                       * entries */
+        WARDEN_PAPER, /* paper → numbers[0]: its bytes; fd: a memory file with them that nobody can change. -ENOENT:
+                       * there is none; -EBUSY: it is being got already */
         WARDEN_KIND_COUNT,
 
         /* from the warden */
@@ -100,6 +103,14 @@ enum {
 };
 
 enum warden_item { WARDEN_ITEM_SANDBOX, WARDEN_ITEM_DISK, WARDEN_ITEM_IMAGE, WARDEN_ITEM_GATE, WARDEN_ITEM_COUNT };
+
+/* What there is to read about this host. */
+enum warden_paper {
+        WARDEN_PAPER_DOCTOR, /* what `stockade doctor --json` says now */
+        WARDEN_PAPER_VERIFY, /* the latest report of `stockade verify`: JSON */
+        WARDEN_PAPER_PAGE,   /* the same as a page */
+        WARDEN_PAPER_COUNT,
+};
 
 /* numbers of the answer to HELLO */
 enum warden_fact {
@@ -142,7 +153,8 @@ struct warden_message {
         uint32_t layer_count, split;
         uint32_t run;
         uint32_t slot;
-        uint32_t item; /* enum warden_item */
+        uint32_t item;  /* enum warden_item */
+        uint32_t paper; /* enum warden_paper */
         uint64_t size, inodes;
         uint64_t owner; /* DISK_MAKE: whose space this is; a number of the operator's */
         uint64_t pid, start_time;

@@ -6,7 +6,7 @@ import struct
 
 KINDS = {name: i for i, name in enumerate(
     "hello list start connect network keep-key leaf leaf-end usage freeze thaw stop cut gate disk-make disk-drop disk-clone "
-    "disk-space diff export import flatten image image-drop pool down read".split(), 1)}
+    "disk-space diff export import flatten image image-drop pool down read paper".split(), 1)}
 KINDS.update({name: i for i, name in enumerate("answer item gone gate-gone pressure end".split(), 100)})
 NAMES = {v: k for k, v in KINDS.items()}
 
@@ -30,6 +30,7 @@ FIELDS = {
     "image": [("id", "s"), ("size", "q"), ("inodes", "q"), ("text", "s")],
     "pool": [("size", "q"), ("inodes", "q"), ("numbers.0", "q")],
     "down": [],
+    "paper": [("paper", "i")],
     "answer": [("error", "e"), ("version", "i"), ("pid", "q"), ("start_time", "q")] + _NUMBERS + _USAGE +
               [("text", "s"), ("hint", "s")],
     "item": [("item", "i"), ("id", "s"), ("slot", "i"), ("pid", "q"), ("start_time", "q"), ("disk", "s"), ("image", "s"),

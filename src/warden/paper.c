@@ -1,0 +1,202 @@
+/* What there is to read about this host: what the doctor finds, and the latest report of `stockade verify`.
+ *
+ * The operator says which paper and nothing else: no path, no argument, no descriptor of his is used. A child of ours
+ * gets it. It runs `stockade doctor --json` as whoever started us would, or copies a file that has to be ours alone
+ * from the one folder where the judge leaves it, and is done within bounds of time and bytes. Nobody here looks into
+ * what it says: it goes to the operator in a memory file that cannot be changed any more. */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/paths.h"
+#include "warden/warden.h"
+
+#define DOCTOR_MS 30000 /* he takes a second on a host that has nothing else to do */
+#define END_MS    2000  /* for whoever was told to end */
+#define SEALS     (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static uint64_t now_ms(void) {
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* All of it up to its end, before the deadline, and no more than a paper has. Returns how many bytes it was. */
+static ssize_t copy(int from, int to, uint64_t until, const char *what, struct err *err) {
+        static char block[64 * 1024];
+        size_t all = 0;
+
+        for (;;) {
+                struct pollfd p = {.fd = from, .events = POLLIN};
+                uint64_t now = now_ms();
+
+                if (now >= until || poll(&p, 1, (int)(until - now)) == 0) {
+                        (void)err_set(err, -ETIMEDOUT, "%s did not come to an end within %d seconds", what,
+                                      DOCTOR_MS / 1000);
+                        return err_hint(err, "try again when this host is less busy, or run it there by hand");
+                }
+                ssize_t n = read(from, block, sizeof block);
+                if (n == 0)
+                        return (ssize_t)all;
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return err_set(err, -errno, "cannot read %s", what);
+                all += (size_t)n;
+                if (all > WARDEN_PAPER_MAX) {
+                        (void)err_set(err, ERR_LIMIT, "%s has more than %u bytes", what, WARDEN_PAPER_MAX);
+                        return err_hint(err, "run it on the host by hand, and look at what it says");
+                }
+                int r = fd_write_full(to, block, (size_t)n);
+                if (r < 0)
+                        return err_set(err, r, "could not keep %s", what);
+        }
+}
+
+/* --- the doctor --- */
+
+_noreturn_ static void become_doctor(const char *program, int out, pid_t parent) {
+        char *argv[] = {(char *)(uintptr_t) "stockade", (char *)(uintptr_t) "doctor", (char *)(uintptr_t) "--json",
+                        NULL};
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        /* not killed: told, so that what he started is cleared away */
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+                _exit(127);
+        (void)signal(SIGPIPE, SIG_DFL);
+        (void)signal(SIGHUP, SIG_DFL);
+        (void)fd_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "0"); /* the warden is spared; he need not be */
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || chdir("/") < 0)
+                _exit(127);
+        (void)execve(program, argv, environ);
+        _exit(127);
+}
+
+/* He has closed his output, or was not listened to any longer. */
+static int end_doctor(pid_t pid, bool heard) {
+        uint64_t until = now_ms() + END_MS;
+        int status = 0;
+
+        if (!heard)
+                (void)kill(pid, SIGTERM);
+        while (waitpid(pid, &status, WNOHANG) == 0) {
+                if (now_ms() >= until)
+                        (void)kill(pid, SIGKILL);
+                (void)poll(NULL, 0, 5);
+        }
+        return status;
+}
+
+static ssize_t ask_doctor(int to, struct err *err) {
+        char program[PATH_MAX];
+        int ends[2];
+
+        int r = paths_helper("stockade", program, sizeof program, err);
+        if (r < 0)
+                return r;
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_set(err, -errno, "could not make a pipe");
+        pid_t self = getpid(), pid = fork();
+        if (pid == 0)
+                become_doctor(program, ends[1], self);
+        int error = errno;
+        _cleanup_fd_ int said = ends[0];
+        (void)close(ends[1]);
+        if (pid < 0)
+                return err_set(err, -error, "could not start '%s'", program);
+        ssize_t n = copy(said, to, now_ms() + DOCTOR_MS, "what 'stockade doctor' says", err);
+        int status = end_doctor(pid, n >= 0);
+        if (n < 0)
+                return n;
+        if (n == 0 || !WIFEXITED(status) || WEXITSTATUS(status) > 1) { /* 1: no sandbox can run here, and he says why */
+                (void)err_set(err, ERR_CORRUPT, "'stockade doctor' failed (status 0x%x)", (unsigned)status);
+                return err_hint(err, "run 'stockade doctor' on the host");
+        }
+        return n;
+}
+
+/* --- the judge's reports --- */
+
+static int not_ours(const char *path, const char *name, struct err *err) {
+        (void)err_set(err, ERR_REFUSED, "'%s%s%s' is not as 'stockade verify' leaves it: somebody else can write to it",
+                      path, name[0] ? "/" : "", name);
+        return err_hint(err, "remove it, and run 'stockade verify' again");
+}
+
+static int none_yet(struct err *err) {
+        *err = (struct err){.code = -ENOENT, .text = "'stockade verify' has left no report on this host yet"};
+        return err_hint(err, "run 'stockade verify' on the host, as the user who runs the daemon");
+}
+
+static ssize_t copy_report(const char *name, int to, struct err *err) {
+        char path[PATH_MAX];
+        struct stat st;
+
+        int r = paths_state_name("verify", false, path, sizeof path);
+        if (r < 0)
+                return none_yet(err);
+        _cleanup_fd_ int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0 && errno == ENOENT)
+                return none_yet(err);
+        if (folder < 0 || fstat(folder, &st) < 0 || st.st_uid != geteuid() || st.st_mode & 022)
+                return not_ours(path, "", err);
+        /* a pipe or a device must not keep us */
+        _cleanup_fd_ int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+                return none_yet(err);
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+                return not_ours(path, name, err);
+        return copy(fd, to, now_ms() + DOCTOR_MS, "the report of 'stockade verify'", err);
+}
+
+/* --- the request --- */
+
+static int prepare(struct work_job *j, struct err *err) {
+        j->out = memfd_create("paper", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        return j->out < 0 ? err_set(err, -errno, "could not make a file in memory") : 0;
+}
+
+static int run(const struct work_job *j, struct work_result *ret, struct err *err) {
+        ssize_t n;
+
+        switch ((enum warden_paper)j->m.paper) {
+        case WARDEN_PAPER_DOCTOR:
+                n = ask_doctor(j->out, err);
+                break;
+        case WARDEN_PAPER_VERIFY:
+                n = copy_report("latest.json", j->out, err);
+                break;
+        case WARDEN_PAPER_PAGE:
+                n = copy_report("latest.html", j->out, err);
+                break;
+        case WARDEN_PAPER_COUNT:
+        default:
+                n = err_set(err, -EBADMSG, "there is no such paper");
+        }
+        if (n < 0)
+                return (int)n;
+        if (fcntl(j->out, F_ADD_SEALS, SEALS) < 0)
+                return err_set(err, -errno, "could not seal a file in memory");
+        ret->numbers[0] = (uint64_t)n;
+        return 0;
+}
+
+int paper_request(struct request *q) {
+        static const struct work_how how = {.prepare = prepare, .run = run, .lane = WORK_PAPERS};
+
+        if (work_gets_paper(q->w, q->m->paper)) {
+                (void)err_set(&q->err, -EBUSY, "it is being got already");
+                return err_hint(&q->err, "try again in a moment");
+        }
+        return work_begin(q, &how);
+}
