@@ -422,7 +422,10 @@ void signin_ticket(struct exchange *x) {
 
         bool given = json_find_str(x->body.data, "path", path, sizeof path) && path[0] == '/';
         bool other = given && instance_rename(x->api, path, meant, sizeof meant);
-        if (!given || snprintf(note, sizeof note, "%s %s %llu %s", x->c.owner, x->jti,
+        /* of paths where only whoever acts for all is let in, it may do what its session may; elsewhere it is one of
+         * its owner's, as ever */
+        bool admin = given && x->c.admin && str_starts(path, "/api/operator/") && !str_starts(x->c.owner, "eth:");
+        if (!given || snprintf(note, sizeof note, "%s%s %s %llu %s", admin ? SIGNIN_ADMIN : "", x->c.owner, x->jti,
                                (unsigned long long)x->expires_ms, other ? meant : path) >= (int)sizeof note) {
                 reply_error(x, "bad_request", "send {\"path\": \"/api/…\"}",
                             "a ticket is for the path of one stream, without its query");

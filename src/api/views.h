@@ -11,7 +11,8 @@ extern const struct view view_events;  /* events as they are: the ledger's, chan
 extern const struct view view_bytes;   /* output frames are the body */
 extern const struct view view_life;    /* a sandbox, as clients of Tangle expect the answer to stop and resume */
 extern const struct view view_changes; /* events gathered into {"changes": […], …the result} */
-extern const struct view view_first;   /* the only element of an array in the result */
+extern const struct view view_report_page; /* report-page.c: {"page"} as a page that can do nothing */
+extern const struct view view_first;       /* the only element of an array in the result */
 
 /* "key": value, which is JSON of this size. */
 void views_member(struct json *j, const char *key, const char *value, size_t size);

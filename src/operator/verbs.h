@@ -116,6 +116,10 @@ void verb_load(struct call *c);
 void verb_snapshot_stat(struct call *c);
 void verb_snapshot_ls(struct call *c);
 void verb_snapshot_get(struct call *c);
+/* paper.c */
+void verb_doctor(struct call *c);
+void verb_verify(struct call *c);
+void verb_verify_page(struct call *c);
 /* verbs-disk.c */
 void verb_snapshot(struct call *c);
 void verb_snapshots(struct call *c);

@@ -349,6 +349,9 @@ const tests = {
     assert.ok(await theirs.operator.health())
     assert.ok((await theirs.operator.load()).cpus >= 1 && (await theirs.operator.pool()).size >= 0)
     assert.ok(Array.isArray((await theirs.operator.gate({ limit: 10 })).names))
+    assert.ok((await theirs.operator.doctor()).facts.some((f) => f.group === 'drivers' && f.name === 'native'))
+    const [report, page] = await Promise.all([theirs.operator.verify(), theirs.operator.verifyPage()].map((p) => p.catch((e) => e)))
+    assert.ok(report.tally ? page.startsWith('<!DOCTYPE html>') : report.code === 'NOT_FOUND' && page.status === 404) // whether somebody verified this host
     assert.ok((await all(theirs.operator.sandboxes({ state: 'running', page: 1 }))).some((b) => b.id === box.id))
     assert.ok(JSON.stringify(await theirs.operator.owners()).includes(wallet.address.toLowerCase()))
     assert.ok(Array.isArray(await all(client.provisions())))

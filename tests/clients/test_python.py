@@ -449,6 +449,11 @@ def test_operators(url, box):
     assert operator.health() and box.id in [b.id for b in operator.sandboxes(state="running", page=1)]
     assert Wallet("ada").owner in json.dumps(operator.owners())
     assert operator.load()["cpus"] >= 1 and operator.pool()["size"] >= 0 and isinstance(operator.gate(limit=10)["names"], list)
+    assert "native" in [f["name"] for f in operator.doctor()["facts"] if f["group"] == "drivers"]
+    try:  # whether somebody verified this host is nobody's business here
+        assert operator.verify()["tally"] and operator.verify_page().startswith("<!DOCTYPE html>")
+    except StockadeError as e:
+        assert e.code == "NOT_FOUND" and refused(operator.verify_page).status == 404
 
 
 def test_provisions(client):

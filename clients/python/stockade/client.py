@@ -264,6 +264,19 @@ class Operator:
         """How busy the host is, and what was promised of it."""
         return cast(Dict[str, Optional[int]], self._t.call("GET", "/api/operator/load"))
 
+    def doctor(self) -> Dict[str, Any]:
+        """What the host can enforce, as `stockade doctor` says."""
+        return cast(Dict[str, Any], self._t.call("GET", "/api/operator/doctor"))
+
+    def verify(self) -> Dict[str, Any]:
+        """The latest report that `stockade verify` left on the host; NOT_FOUND if there is none."""
+        return cast(Dict[str, Any], self._t.call("GET", "/api/operator/verify"))
+
+    def verify_page(self) -> str:
+        """The same as a page of HTML."""
+        with self._t.open("GET", "/api/operator/verify/report") as response:
+            return response.read().decode()
+
     def pool(self) -> Dict[str, Any]:
         """Sandboxes that wait for somebody to want them."""
         return cast(Dict[str, Any], self._t.call("GET", "/api/operator/pool"))

@@ -5,7 +5,7 @@ import { ledgerEvents, type EventOptions } from './ledger.js'
 import { Profiles } from './profiles.js'
 import { Sandbox } from './sandbox.js'
 import { checkText } from './signin.js'
-import type { CapabilityToken, Challenge, CreateOptions, Diff, EventPage, EventSearch, GateNames, LedgerEvent, Pool, Sample, SandboxInfo, Session, Snapshot, State, WhoAmI } from './types.js'
+import type { CapabilityToken, Challenge, CreateOptions, Diff, Doctor, EventPage, EventSearch, GateNames, LedgerEvent, Pool, Sample, SandboxInfo, Session, Snapshot, State, WhoAmI } from './types.js'
 
 /** Gives the EIP-191 signature of a wallet, 0x…: (text) => wallet.signMessage(text) with ethers. */
 export type Signer = (message: string) => string | Promise<string>
@@ -275,6 +275,21 @@ export class Operator {
   /** How busy the host is, and what was promised of it. */
   load(): Promise<Record<string, number | null>> {
     return this.#http.call('GET', '/api/operator/load')
+  }
+
+  /** What the host can enforce, as `stockade doctor` says. */
+  doctor(): Promise<Doctor> {
+    return this.#http.call('GET', '/api/operator/doctor')
+  }
+
+  /** The latest report that `stockade verify` left on the host; NOT_FOUND if there is none. */
+  verify(): Promise<Answer> {
+    return this.#http.call('GET', '/api/operator/verify')
+  }
+
+  /** The same as a page of HTML. */
+  async verifyPage(): Promise<string> {
+    return (await this.#http.open('GET', '/api/operator/verify/report')).text()
   }
 
   /** Sandboxes that wait for somebody to want them. */

@@ -325,6 +325,27 @@ export interface EventPage {
   looked: number
 }
 
+/** One mechanism that sandboxes are made of. */
+export interface Fact {
+  name: string
+  /** Of `drivers`: one that is offered, or not. */
+  group: string
+  state: 'ok' | 'limited' | 'missing'
+  needed_for_low: boolean
+  detail: string
+  /** What is lost without it; empty where it works. */
+  cost: string
+  /** What changes that; empty where nothing does. */
+  fix: string
+}
+
+export interface Doctor {
+  /** Sandboxes of the profile low can run. */
+  low: boolean
+  uid: number
+  facts: Fact[]
+}
+
 export interface Pool {
   ready: number
   size: number
