@@ -1,5 +1,4 @@
-// Every part of the page says something true; what this server does not tell, it says so, and where else it is to be had; and
-// it is for operators alone.
+// Every part of the page says something true, and it is for operators alone. Doctor and Verify: operator_papers.mjs.
 import { api, assert, dropSandbox, flow, openSandbox, signInByKey, signInByLink, tokenOf, until } from './harness.mjs'
 import { newWallet } from './wallets.mjs'
 
@@ -28,12 +27,6 @@ await flow(async ({ visitor }) => {
   await part('Drivers')
   await page.getByText('native', { exact: true }).waitFor()
   await page.getByText('Snapshots, forks and rollback: yes').waitFor()
-  await part('Doctor')
-  await page.getByRole('heading', { name: 'This server does not tell what the doctor finds' }).waitFor()
-  await page.getByRole('tabpanel').getByText('stockade doctor', { exact: true }).waitFor()
-  await part('Verify')
-  await page.getByRole('heading', { name: 'This server does not tell what was verified' }).waitFor()
-  await page.getByRole('tabpanel').getByText('stockade verify --report report.html', { exact: true }).waitFor()
   await part('Gate')
   await page.getByRole('table', { name: 'Verdicts by name' }).getByText(`${id}.evil.test`).waitFor()
   await part('Owners')

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { Client, SandboxInfo } from 'stockade-client'
+import { openTab } from '../../lib/open-tab'
 import { Button, CopyButton, Empty, Failure, Skeleton, TextField, useLoad } from '../../ui'
 import '../../style/parts.css'
 import '../../style/ports.css'
@@ -21,20 +22,12 @@ export function portOf(text: string): number | undefined {
   return /^\d{1,5}$/.test(text) && n >= 1 && n <= 65535 ? n : undefined
 }
 
-/** The tab is opened at once, while the browser still knows that somebody clicked; the link comes a moment later. */
-async function openPort(client: Client, sandbox: SandboxInfo, port: number, domain: string | undefined): Promise<void> {
-  const tab = window.open('about:blank', '_blank')
-  if (!tab) throw new Error('the browser did not open a tab: allow this page to open tabs, and try again')
-  tab.opener = null
-  try {
+function openPort(client: Client, sandbox: SandboxInfo, port: number, domain: string | undefined): Promise<void> {
+  return openTab(async () => {
     const box = client.sandboxes.of(sandbox)
     const path = new URL(box.portUrl(port)).pathname
-    const url = domain ? await box.tabUrl(port, domain) : `${path}?ticket=${await client.ticket(path)}`
-    tab.location.replace(new URL(url, location.origin))
-  } catch (e) {
-    tab.close()
-    throw e
-  }
+    return domain ? box.tabUrl(port, domain) : `${path}?ticket=${await client.ticket(path)}`
+  })
 }
 
 function Note({ domain }: { domain: string | undefined }) {
