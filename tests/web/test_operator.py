@@ -37,7 +37,8 @@ def verified(suite):
 
 def test_papers(browse, verified):
     def verify():
-        said = subprocess.run([verified.stockade, "verify", "--quick", "--json"], capture_output=True, timeout=240 * harness.SLOW, check=True)
+        said = subprocess.run([verified.stockade, "verify", "--quick", "--json"], capture_output=True, timeout=240 * harness.SLOW, check=False)
+        assert said.returncode in (0, 1), said.stderr  # whatever the verdict
         return json.loads(said.stdout)
 
     def leave():
