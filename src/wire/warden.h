@@ -71,8 +71,8 @@ enum warden_kind {
         WARDEN_POOL,       /* size, inodes, numbers[0]: keep so many blank disks of this kind ready */
         WARDEN_DOWN,       /* `stockade down`: the warden, the operator and the gates end; sandboxes go on, or (flag
                             * KILL) are stopped first */
-        WARDEN_READ, /* layers, image; fds: a question, and where the answer goes (pack/read.c) → numbers: bytes,
-                      * entries */
+        WARDEN_READ,  /* layers, image; fds: a question, and where the answer goes (pack/read.c) → numbers: bytes,
+                       * entries */
         WARDEN_PAPER, /* paper → numbers[0]: its bytes; fd: a memory file with them that nobody can change. -ENOENT:
                        * there is none; -EBUSY: it is being got already */
         WARDEN_KIND_COUNT,
