@@ -168,7 +168,7 @@ static const struct route routes[] = {
          NULL, 0, 0},
         {"GET", "/api/snapshots/{snapshot}/diff", AUTH_OWNER, RATE_READ, "diff", NULL, "to", 0, LONG, &view_changes,
          diff_begin, 0, 0},
-        {"GET", "/api/snapshots/{snapshot}/files", AUTH_OWNER, RATE_READ, "export", NULL, "path:p", 0, HOUR, &view_file,
+        {"GET", "/api/snapshots/{snapshot}/files", AUTH_OWNER, RATE_READ, "export", NULL, "path:p", 0, LONG, &view_file,
          snapshot_file_get, ROUTE_TICKET, 0},
         {"GET", "/api/snapshots/{snapshot}/export", AUTH_OWNER, RATE_READ, "export", NULL, NULL, 0, HOUR, &view_bytes,
          NULL, ROUTE_TICKET, 0},
