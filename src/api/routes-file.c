@@ -130,7 +130,7 @@ static void file_answer(struct exchange *x, const char *result) {
         if (f->step == FILE_STAT) {
                 (void)json_find_u64(result, "size", &f->size);
                 (void)json_find_str(result, "kind", kind, sizeof kind);
-                if (json_find_str(result, "etag", etag, sizeof etag))
+                if (json_find_str(result, "etag", etag, sizeof etag) && !etag[strspn(etag, "0123456789abcdef-")])
                         (void)snprintf(f->etag, sizeof f->etag, "\"%s\"", etag);
                 if (str_eq(kind, "link"))
                         f->size = 0; /* its own: nobody knows that of what it leads to */
