@@ -398,7 +398,8 @@ def test_messages_that_are_none(warden, low, inside):
         wire.close([r, w])
     for _ in range(50):
         refused(lambda: warden.answer(77), -errno.EBADMSG)
-    assert len(os.listdir(f"/proc/{warden.process.pid}/fd")) == before
+    # none of the hundred is left; of the sandbox that was stopped before, some may have gone meanwhile
+    assert len(os.listdir(f"/proc/{warden.process.pid}/fd")) <= before
 
 
 def test_without_hello(make, low):
