@@ -139,7 +139,7 @@ def test_only_a_number(begin):
     d = begin()
     null = os.open("/dev/null", os.O_RDWR)
     for data, fds in ((wire.pack("paper", 77, paper=3), ()), (wire.pack("paper", 77, paper=(1 << 32) - 1), ()), (wire.pack("paper", 77, flags=1), ()),
-                      (wire.pack("paper", 77), [null]), (wire.pack("paper", 77) + wire.text("/etc/shadow"), ()), (struct.pack("<III", 27, 77, 0), ())):
+                      (wire.pack("paper", 77), [null]), (wire.pack("paper", 77) + wire.text("/etc/shadow"), ()), (struct.pack("<III", wire.KINDS["paper"], 77, 0), ())):
         raw(d, data, fds)
         refused(lambda: d.answer(77), -errno.EBADMSG)
     os.close(null)
