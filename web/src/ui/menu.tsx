@@ -18,10 +18,12 @@ export function Menu({ label, icon = 'more', items }: { label: string; icon?: Ic
   const [up, setUp] = useState(false)
   const place = useRef<HTMLDivElement>(null)
 
-  // upwards, where there is no room below
+  // upwards, where there is no room below; and with the focus in it as soon as it can be seen: a key that comes at once is for it
   useLayoutEffect(() => {
     const list = open && place.current?.querySelector('[role=menu]')?.getBoundingClientRect()
-    setUp(list ? list.bottom > innerHeight && list.height < list.top : false)
+    const isUp = list ? list.bottom > innerHeight && list.height < list.top : false
+    setUp(isUp)
+    if (open) entries()[0]?.focus({ preventScroll: isUp })
   }, [open])
   useEffect(() => {
     if (!open) return
@@ -29,7 +31,6 @@ export function Menu({ label, icon = 'more', items }: { label: string; icon?: Ic
       if (!place.current?.contains(event.target as Node)) setOpen(false)
     }
     document.addEventListener('pointerdown', close)
-    entries()[0]?.focus()
     return () => document.removeEventListener('pointerdown', close)
   }, [open])
 
