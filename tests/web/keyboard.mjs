@@ -1,6 +1,7 @@
 // Without a mouse: sign in, find help, make a sandbox with changes, get around, sign out. What has the focus can be seen.
 import { api, assert, dropSandbox, flow, signInByKey, until } from './harness.mjs'
 import { newWallet } from './wallets.mjs'
+import { ready } from './terminal.mjs'
 
 /** Tab, until what has the focus is this. */
 async function tabTo(page, locator) {
@@ -44,12 +45,14 @@ await flow(async ({ visitor }) => {
   await page.waitForURL(/\/terminals$/)
   const id = page.url().split('/')[4]
 
-  // tabs by arrows
-  await page.getByRole('tab', { selected: true }).focus()
+  // tabs by arrows, once the terminal is there: it takes the focus when it opens
+  await ready(page)
+  const chosen = page.getByRole('tablist', { name: 'Parts of the sandbox' }).getByRole('tab', { selected: true })
+  await chosen.focus()
   const before = page.url()
   await page.keyboard.press('ArrowRight')
   await until(() => page.url() !== before, 'the next tab')
-  assert.equal(await page.getByRole('tab', { selected: true }).evaluate((el) => el === document.activeElement), true)
+  assert.equal(await chosen.evaluate((el) => el === document.activeElement), true)
 
   // the list by arrows, a row by Enter, its menu by keys
   await page.goto('/sandboxes')
