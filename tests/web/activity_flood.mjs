@@ -4,8 +4,8 @@ import { api, assert, dropSandbox, flow, given, openSandbox, signInByKey, SLOW, 
 import { newWallet } from './wallets.mjs'
 import { watchWork } from './work.mjs'
 
-const LONGEST = 500 * SLOW // of work at a time; somebody who types notices more than that
-const EACH = 1.5 * SLOW // for one event: at 10,000 in a minute three quarters of the thread's time are left
+const LONGEST = 200 * SLOW // of work at a time; somebody who types notices more than that
+const EACH = 1 * SLOW // for one event: at 10,000 in a minute five sixths of the thread's time are left
 
 /** Files that are written one after the other on connections that stay open. */
 async function flood(token, id, count) {

@@ -5,7 +5,7 @@ import { newWallet } from './wallets.mjs'
 import { pane, ready, rows, run } from './terminal.mjs'
 import { watchWork } from './work.mjs'
 
-const LONGEST = 500 * SLOW // of work at a time, in ms
+const LONGEST = 200 * SLOW // of work at a time, in ms
 
 await flow(async ({ browser, visitor }) => {
   const { page, context } = await visitor()
