@@ -27,7 +27,7 @@
 #define LOG_NAME     "daemon.log"
 #define CONFIG_NAME  "stockade.conf"
 
-enum { UP_MS = 20000, DOWN_MS = 60000, STEP_MS = 20, USUAL_PORT = 7070 };
+enum { UP_MS = 20000, DOWN_MS = 60000, STEP_MS = 20, USUAL_PORT = 7070, NEAR_PORTS = 32 };
 
 struct options {
         struct args_common common;
@@ -135,17 +135,23 @@ static void find_usual_config(struct where *w) {
                 w->config[0] = '\0';
 }
 
-/* A folder that was named has its configuration in it, and so has the usual one where the usual place has none. */
+/* The one that is in a folder that was named, else the usual one, else one that is made in the folder. */
 static int find_config(const struct options *o, struct where *w, struct err *err) {
+        char own[PATH_MAX];
+        struct stat st;
+
         if (o->config)
                 return absolute(o->config, w->config, err);
-        if (!w->named)
+        int n = snprintf(own, sizeof own, "%s/" CONFIG_NAME, w->state);
+        if (n >= PATH_MAX)
+                return err_set(err, -ENAMETOOLONG, "cannot use the folder '%.200s'", w->state);
+        if (!w->named || lstat(own, &st) < 0)
                 find_usual_config(w);
-        if (w->config[0])
-                return 0;
-        w->config_is_own = true;
-        int n = snprintf(w->config, sizeof w->config, "%s/" CONFIG_NAME, w->state);
-        return n >= PATH_MAX ? err_set(err, -ENAMETOOLONG, "cannot use the folder '%.200s'", w->state) : 0;
+        if (!w->config[0]) {
+                w->config_is_own = true;
+                memcpy(w->config, own, sizeof own);
+        }
+        return 0;
 }
 
 static int find(const struct options *o, struct where *w, struct err *err) {
@@ -174,11 +180,12 @@ static void print_line(void *data, const char *text) {
         (void)puts(text);
 }
 
-/* A port of this machine's loopback: the usual one, or where that is taken any. */
+/* A port of this machine's loopback: the usual one or one near it, which no outgoing connection has by chance when the
+ * daemon comes up again; where all are taken, any. */
 static unsigned free_port(void) {
-        for (int i = 0; i < 2; i++) {
+        for (unsigned i = 0; i <= NEAR_PORTS; i++) {
                 struct sockaddr_in at = {.sin_family = AF_INET,
-                                         .sin_port = htons(i == 0 ? USUAL_PORT : 0),
+                                         .sin_port = htons(i < NEAR_PORTS ? (uint16_t)(USUAL_PORT + i) : 0),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
                 socklen_t size = sizeof at;
                 int one = 1;
@@ -196,23 +203,25 @@ static unsigned free_port(void) {
  * only has to be one that nobody else can put links into. */
 static int make_own_config(struct where *w, struct err *err) {
         char text[256];
-        struct stat st;
+        struct stat st, there;
 
         (void)paths_make_parents(w->state);
         (void)mkdir(w->state, 0700);
         _cleanup_fd_ int dir = open(w->state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (dir < 0 || fstat(dir, &st) < 0)
                 return err_set(err, -errno, "cannot use the folder '%s'", w->state);
-        if (faccessat(dir, CONFIG_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        if (fstatat(dir, CONFIG_NAME, &there, AT_SYMLINK_NOFOLLOW) == 0)
                 return 0;
+        if (errno != ENOENT)
+                return err_set(err, -errno, "cannot look at '%s'", w->config);
         if (st.st_uid != geteuid() || (st.st_mode & 022)) {
                 (void)err_set(err, ERR_REFUSED, "'%s' is not ours alone", w->state);
                 return err_hint(err, "others could change what the daemon keeps: name another folder with --state");
         }
         int n = snprintf(
                 text, sizeof text,
-                "# Made by 'stockade up': the web app and the API, on this machine alone. See stockade.conf(5).\n"
-                "listen = 127.0.0.1:%u\n",
+                "# Made by 'stockade up': the web app and the API, on this machine alone. See stockade.conf(5)."
+                "\nlisten = 127.0.0.1:%u\n",
                 free_port());
         int r = fd_replace_file(dir, CONFIG_NAME, 0600, text, (size_t)n);
         return r < 0 ? err_set(err, r, "cannot write '%s'", w->config) : 0;
@@ -325,8 +334,8 @@ static void say_where(const struct where *w, const char *answer, bool detach) {
         (void)fflush(stdout);
 }
 
-/* Where the API is, with a link that signs whoever started this in, once. Without an API there is nothing to say. */
-static void say_sign_in(const char *socket) {
+/* Where the API is, with a link that signs whoever started this in, once. False: there is none. */
+static bool say_sign_in(const char *socket) {
         const struct args_common o = {.socket = socket};
         _cleanup_talk_ struct talk t = {.fd = -EBADF, .patience = 2000};
         _cleanup_request_ struct talk_request q;
@@ -336,9 +345,10 @@ static void say_sign_in(const char *socket) {
 
         talk_begin(&q, "sign-in");
         if (talk_ask(&t, &o, &q, &answer, &err) < 0 || !tell_text(url, sizeof url, answer, "url")[0])
-                return;
+                return false;
         (void)printf("  web:    %s\n          (signs you in, once, within ten minutes)\n", url);
         (void)fflush(stdout);
+        return true;
 }
 
 /* Until the socket answers, the daemon ends, or it takes too long. 0, or what became of it. */
@@ -412,7 +422,7 @@ int cmd_up(int argc, char **argv) {
         if (r == 0 && ping(w.socket, &t, &answer)) {
                 (void)printf("stockade is up already; its socket is %s\n", w.socket);
                 talk_close(&t);
-                say_sign_in(w.socket);
+                (void)say_sign_in(w.socket);
                 return 0;
         }
         if (r == 0 && w.config_is_own)
@@ -432,7 +442,10 @@ int cmd_up(int argc, char **argv) {
         }
         say_where(&w, answer, o.detach);
         talk_close(&t);
-        say_sign_in(w.socket);
+        if (!say_sign_in(w.socket) && c.listen.count > 0) {
+                (void)printf("  web:    not open: the log says why ('listen' in %s)\n", w.config);
+                (void)fflush(stdout);
+        }
         return o.detach ? 0 : stay(pid, signals);
 }
 

@@ -497,6 +497,7 @@ void life_end(struct core *o) {
 
         r->closing = true;
         loop_timer_clear(o->loop, &r->health);
+        loop_timer_clear(o->loop, &r->transfer_timer);
         loop_cancel(o->loop, &r->transfer_task);
         if (r->adoption)
                 adoption_free(r->adoption);

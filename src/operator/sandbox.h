@@ -37,6 +37,7 @@ struct owner {
         uint64_t list_bytes;     /* of lists of files and processes that are being made */
         uint64_t check_debt_us;  /* verbs-web.c: what looking at wishes took and is not paid back yet, as of */
         uint64_t check_ms;
+        uint64_t rests_until; /* transfer.c: before it no other file of a snapshot is looked at for it */
         struct log_note *oldest_log, *newest_log;
 };
 
@@ -197,6 +198,7 @@ struct registry {
         struct histories *histories; /* usage-history.h; NULL: nobody has looked yet */
         struct transfer *transfers;  /* archives and comparisons that wait or are under way */
         struct loop_task transfer_task;
+        struct loop_timer transfer_timer;
         uint64_t list_bytes; /* likewise, of all owners */
 };
 

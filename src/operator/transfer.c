@@ -10,7 +10,8 @@
 #define STALL_MS      (60 * 1000) /* a client that neither reads nor sends for so long has left */
 #define PIECE         (64 * 1024)
 #define QUESTION_MAX  8192        /* what every pipe holds */
-#define LINE_MAX_SIZE (32 * 1024) /* a name and the target of a link, each byte as \u00xx */
+#define LINE_MAX_SIZE (64 * 1024) /* a path and the target of a link, each byte as \u00xx */
+#define REST_MS       200
 
 /* --- whose turn it is -----------------------------------------------------------------------------------------------
  */
@@ -22,18 +23,58 @@ static bool owner_busy(const struct transfer *t) {
         return false;
 }
 
+/* Whoever gets bytes may take his time with them: one of the warden's places stays for those who only look. */
+static bool places_taken(const struct transfer *t) {
+        unsigned reading = 0;
+
+        for (const struct transfer *i = t->o->registry->transfers; i; i = i->next)
+                reading += i->running && i->brief && !i->line;
+        return t->brief && !t->line && reading >= WARDEN_WORK_MAX - 1;
+}
+
+/* Each look has its disks mounted by the warden itself, which hears nobody else meanwhile: whoever had one rests for as
+ * long as it took, so that half of the time is others'. How long, of the loop's clock; 0: it may begin. */
+static uint64_t rests_until(const struct transfer *t) {
+        struct owner *w = t->brief ? owner_get(t->o, t->call->owner) : NULL;
+
+        return w && w->rests_until > loop_now(t->o->loop) ? w->rests_until : 0;
+}
+
+static void rest_begins(const struct transfer *t) {
+        struct owner *w = t->brief && t->running ? owner_get(t->o, t->call->owner) : NULL;
+        uint64_t now = loop_now(t->o->loop);
+
+        if (w)
+                w->rests_until = now + MIN(now - t->begun, (uint64_t)REST_MS);
+}
+
 static void run(struct transfer *t);
+
+static void rested(struct loop_timer *timer) {
+        struct registry *r = LOOP_OWNER(timer, struct registry, transfer_timer);
+
+        loop_later(r->o->loop, &r->transfer_task);
+}
 
 /* One of each owner's at a time: nobody can take all of the warden's places. */
 static void run_next(struct loop_task *task) {
         struct registry *r = LOOP_OWNER(task, struct registry, transfer_task);
+        uint64_t soonest = UINT64_MAX;
 
-        for (struct transfer *t = r->transfers; t; t = t->next)
-                if (!t->running && !owner_busy(t)) {
+        for (struct transfer *t = r->transfers; t; t = t->next) {
+                if (t->running || owner_busy(t) || places_taken(t))
+                        continue;
+                uint64_t rests = rests_until(t);
+                if (rests == 0) {
                         run(t);
                         loop_later(r->o->loop, &r->transfer_task);
                         return; /* the list may have changed */
                 }
+                soonest = MIN(soonest, rests);
+        }
+        r->transfer_timer.fire = rested;
+        if (soonest < UINT64_MAX)
+                loop_timer_set(r->o->loop, &r->transfer_timer, soonest);
 }
 
 static void leave_list(struct transfer *t) {
@@ -49,6 +90,7 @@ static void leave_list(struct transfer *t) {
 }
 
 void transfer_free(struct transfer *t) {
+        rest_begins(t);
         leave_list(t);
         loop_timer_clear(t->o->loop, &t->stall);
         loop_unwatch(t->o->loop, &t->watch);
@@ -63,6 +105,9 @@ static void settle(struct transfer *t) {
                 return;
         if (t->error == 0 && t->in && !t->whole)
                 t->error = call_err(&t->err, -ECANCELED, "the client went away before everything was sent");
+        if (t->error == 0 && !t->in && t->gone)
+                t->error = call_err(&t->err, -ECANCELED, "it was not read for %d s: what came is not all of it",
+                                    STALL_MS / 1000);
         t->done(t);
 }
 
@@ -280,6 +325,7 @@ static void run(struct transfer *t) {
         int r = pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
 
         t->running = true;
+        t->begun = loop_now(t->o->loop);
         if (r == 0) {
                 t->fd = ends[t->in];
                 r = fcntl(t->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : question_pipe(t, &question);

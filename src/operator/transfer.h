@@ -9,6 +9,7 @@
 struct transfer {
         struct transfer *next; /* those that wait their turn, and those under way */
         bool running;
+        uint64_t begun; /* of the loop's clock */
         struct warden_message request;
         char words[WARDEN_TEXT_SIZE]; /* of the request */
         struct loop_timer stall;      /* the client neither reads nor sends */

@@ -9,6 +9,7 @@ import pytest
 import harness
 from conftest import Web
 from test_doors import check_error
+from wallet import Wallet
 
 STRANGE = ["<b>&.txt", "new\nline", "tab\there", "\x1b[31mred", "ü…", "a b", "%41", "-rf"]
 
@@ -191,6 +192,31 @@ def test_not_behind_an_archive(alice, then):
     finally:
         c.close()
         response.close()
+
+
+def test_slow_readers_leave_a_place_for_those_who_look(nobody, alice, then):
+    """Four owners with a terabyte each, which they do not read: nobody else waits for a list."""
+    made = []
+    try:
+        for i in range(4):
+            web = nobody.sign_in(Wallet(f"slow-{i}"))
+            box = web.post("/api/sandboxes", {"profile": "medium"}).json["id"]
+            run(web, box, "truncate -s 1T sparse")
+            at = Then(take(web, box), then.root)
+            c = web.connect(60)
+            made.append((web, box, at, c))
+            c.request("GET", f"{at.path}?path={quote(at.root)}/sparse", headers={"Authorization": f"Bearer {web.token}"})
+            if i < 3:
+                assert c.getresponse().read(1000)
+        time.sleep(0.5)  # the fourth has been heard: it waits for one of the others
+        assert then.get(alice).status == 200
+        made[0][3].close()
+        assert made[3][3].getresponse().read(1000)
+    finally:
+        for web, box, at, c in made:
+            c.close()
+            web.delete(f"/api/sandboxes/{box}?force=true")
+            web.delete(f"/api/snapshots/{at.id}")
 
 
 def test_a_crowd(alice, then):

@@ -183,6 +183,38 @@ def test_a_named_configuration_is_left_alone(who):
     assert not (who.state / "stockade.conf").exists() and config.read_text() == "pool = 0\n"
 
 
+def test_the_usual_configuration_is_not_forgotten(suite, user):
+    """A folder that was named has none of its own: what holds for all of this user's daemons holds for this one."""
+    suite.count += 1
+    person = Person(suite, suite.folder / f"person-{suite.count}", user)
+    usual = person.folder / ".config/stockade/stockade.conf"
+    usual.parent.mkdir(parents=True)
+    usual.write_text("pool = 0\n")
+    subprocess.run(["chown", "-R", str(user), person.folder / ".config"], check=True)
+    try:
+        assert "web: " not in person.run("up", "--detach", timeout=60).ok()
+        assert not (person.state / "stockade.conf").exists()
+        person.run("down").ok()
+        own = person.state / "stockade.conf"
+        own.write_text("listen = 127.0.0.1:0\n")
+        os.chown(own, user, user)
+        assert "web: " in person.run("up", "--detach", timeout=60).ok()  # its own comes first
+    finally:
+        person.end()
+
+
+def test_a_door_that_stays_shut_is_named(who):
+    """The port of the configuration has gone to somebody else meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        who.state.mkdir(mode=0o700)
+        (who.state / "stockade.conf").write_text(f"listen = 127.0.0.1:{taken.getsockname()[1]}\n")
+        for path in (who.state, who.state / "stockade.conf"):
+            os.chown(path, who.uid, who.uid)
+        assert "web:    not open: the log says why" in who.run("up", "--detach", timeout=60).ok()
+
+
 def test_one_that_does_not_answer_is_ended(who):
     who.run("up", "--detach", timeout=60).ok()
     (who.state / "run/operator.sock").unlink()

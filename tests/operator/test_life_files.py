@@ -35,6 +35,13 @@ def code(call, *args, **fields):
     return e.value.code
 
 
+def test_an_etag_that_is_none(client, box):
+    """Of a link or a pipe there is none: whoever sends what he got does not write without a condition."""
+    put(client, box, "/home/agent/f", b"theirs")
+    assert code(put, client, box, "/home/agent/f", b"mine", if_match="") == "bad_request"
+    assert get(client, box, "/home/agent/f") == b"theirs"
+
+
 def test_there_and_back(client, box):
     data = os.urandom(5 << 20)
     assert put(client, box, "/home/agent/big", data, mode=0o600)["bytes"] == len(data)
