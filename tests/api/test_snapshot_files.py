@@ -209,7 +209,7 @@ def test_slow_readers_leave_a_place_for_those_who_look(nobody, alice, then):
             if i < 3:
                 assert c.getresponse().read(1000)
         time.sleep(0.5)  # the fourth has been heard: it waits for one of the others
-        assert then.get(alice).status == 200
+        assert then.get(alice, timeout=20).status == 200  # after 30 s those who read nothing are cut off
         made[0][3].close()
         assert made[3][3].getresponse().read(1000)
     finally:
