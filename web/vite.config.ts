@@ -17,5 +17,5 @@ export default defineConfig({
     emptyOutDir: true,
   },
   server: { proxy: Object.fromEntries(['/api', '/health', '/readyz', '/metrics'].map((path) => [path, { target: daemon, ws: true }])) },
-  test: { include: ['src/**/*.test.{ts,tsx}'], environment: 'node' },
+  test: { include: ['src/**/*.test.{ts,tsx}'], environment: 'node', setupFiles: ['scripts/node-18.mjs'] },
 })

@@ -1,5 +1,7 @@
 // Wallets for flows: real keys, and a provider in the page that announces itself as EIP-6963 has it and has each text
 // signed here, outside the page, with such a key.
+import { randomUUID } from 'node:crypto'
+
 import { require } from './harness.mjs'
 
 const { Wallet } = require('ethers')
@@ -34,7 +36,7 @@ export async function injectWallet(context, wallet, info = {}) {
       addEventListener('eip6963:requestProvider', announce)
       announce()
     },
-    { name, info: { uuid: crypto.randomUUID(), name: 'Test Wallet', icon: ICON, rdns: 'org.example.wallet', ...info } },
+    { name, info: { uuid: randomUUID(), name: 'Test Wallet', icon: ICON, rdns: 'org.example.wallet', ...info } },
   )
   return state
 }

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { checkChain, signedText, type Checkpoint } from './chain'
 
 // a checkpoint of a real ledger
@@ -18,10 +18,6 @@ const found = (line: object = LINE): Checkpoint => ({ seq: 14, hash: LINE.hash, 
 const SEEN = { key: LINE.data.ed25519.key, seq: 10, hash: 'x' }
 
 describe('the chain', () => {
-  beforeAll(async () => {
-    if (!globalThis.crypto) Object.defineProperty(globalThis, 'crypto', { value: (await import('node:crypto')).webcrypto }) // Node 18
-  })
-
   it('is good when a real checkpoint is', async () => {
     expect(signedText(LINE)).toContain('\nfrom 1\nto 13\n')
     const { chain, seen } = await checkChain(found(), SEEN)
