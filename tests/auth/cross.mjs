@@ -4,13 +4,14 @@
 //
 // Prints one line with what was compared, or says what differs and exits with 1.
 import { spawn } from 'node:child_process'
-import { createHmac, hkdfSync } from 'node:crypto'
+import { createHmac, hkdfSync, webcrypto } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import { hash as blake2b } from '@stablelib/blake2b'
 import { getAddress, keccak256, verifyMessage, Wallet } from 'ethers'
 import { decrypt, encrypt } from 'paseto-ts/v4'
 import { SiweMessage } from 'siwe'
 
+globalThis.crypto ??= webcrypto // Debian 12's own Node, 18, has none
 const [program, section, cases, seed] = process.argv.slice(2)
 
 // --- chance that can be repeated ------------------------------------------------------------------------------------
@@ -187,11 +188,11 @@ async function siweChanged() {
       () => message.slice(0, at) + pick([' ', '\n', '\0', '\r', '%', 'ü', '"', ':', '/', '0', 'a', 'A']) + message.slice(at),
       () => message.slice(0, at) + message.slice(at + 1),
       () => message.slice(0, at),
-      () => lines.toSpliced(a, 1).join('\n'),
-      () => lines.toSpliced(a, 0, lines[b]).join('\n'),
-      () => lines.with(a, lines[b]).with(b, lines[a]).join('\n'),
+      () => [...lines.slice(0, a), ...lines.slice(a + 1)].join('\n'),
+      () => [...lines.slice(0, a), lines[b], ...lines.slice(a)].join('\n'),
+      () => lines.map((line, i) => (i === a ? lines[b] : i === b ? lines[a] : line)).join('\n'),
       () => message + pick(['\n', ' ', '\nResources:', '\nResources:\n- https://x.y', '\nRequest ID: a', '\nNot Before: 2027-01-01T00:00:00Z']),
-      () => lines.with(a, lines[a].toLowerCase()).join('\n'),
+      () => lines.map((line, i) => (i === a ? line.toLowerCase() : line)).join('\n'),
     ])()
   }
   const ours = await parsed(message)

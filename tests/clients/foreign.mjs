@@ -2,11 +2,12 @@
 // and to change it.   node foreign.mjs URL SECRET_FILE
 // Prints one line of JSON with what it found; ends with 1 if anything is not as it should be.
 import assert from 'node:assert/strict'
-import { hkdfSync, randomBytes } from 'node:crypto'
+import { hkdfSync, randomBytes, webcrypto } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { id, Wallet } from 'ethers'
 import { decrypt, encrypt } from 'paseto-ts/v4'
 
+globalThis.crypto ??= webcrypto // Debian 12's own Node, 18, has none
 const [url, secretFile] = process.argv.slice(2)
 const ask = async (method, path, token, json) => {
   const headers = { ...(token && { Authorization: `Bearer ${token}` }), ...(json && { 'Content-Type': 'application/json' }) }
@@ -69,7 +70,7 @@ const forged = guesses.map((key) => encrypt(paserk(key), Buffer.from(JSON.string
 const changed = [0, 1, 2, 3].flatMap((part) => {
   const at = Math.floor(parts[part].length / 2)
   const letter = parts[part][at] === 'A' ? 'B' : 'A'
-  return [parts.with(part, parts[part].slice(0, at) + letter + parts[part].slice(at + 1)).join('.')]
+  return [parts.map((text, i) => (i === part ? text.slice(0, at) + letter + text.slice(at + 1) : text)).join('.')]
 })
 const wrong = [...forged, ...changed, token.slice(0, -1), token + 'A', parts.slice(0, 3).join('.'), token.replace('v4.local', 'v3.local'), token.replace('local', 'public'), 'x']
 for (const bad of wrong) assert.equal((await ask('GET', '/api/sandboxes', bad)).status, 401, bad)

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 
-import harness
 import pytest
 from conftest import DOMAIN, ROOT, run
 from drift import expand, routes_of_typescript, template_of
@@ -22,23 +21,25 @@ def exercise(workshop, house, url, *flags):
     return {(method, template_of(method, path)) for method, path in json.loads(r.stdout)}
 
 
-def flag_for(websocket):
-    """Node has no WebSocket of its own before 22; with a flag from 20.10 on."""
+def flags_for(workshop, websocket):
+    """Node has no WebSocket of its own before 22; with a flag from 20.10 on; before that, as its users do, by a package."""
     version = tuple(int(n) for n in subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout[1:].split(".")[:2])
     if websocket:
         if version < (20, 10):
-            harness.missing(f"node {version} has no WebSocket")
+            shim = workshop / "websocket.mjs"
+            shim.write_text("import { WebSocket } from 'ws'\nglobalThis.WebSocket ??= WebSocket\n")
+            return ["--import", shim.as_uri()]
         return ["--experimental-websocket"] if version < (22, 0) else []
     return [] if version < (22, 0) else ["--no-experimental-websocket"]
 
 
 def test_every_method_over_websockets(workshop, house, url):
-    asked = exercise(workshop, house, url, *flag_for(True))
+    asked = exercise(workshop, house, url, *flags_for(workshop, True))
     assert {r for r in expand(routes_of_typescript()) if not r[1].endswith("/{rest}")} - asked == set()
 
 
 def test_every_method_without_websockets(workshop, house, url):
-    asked = exercise(workshop, house, url, *flag_for(False))
+    asked = exercise(workshop, house, url, *flags_for(workshop, False))
     assert not any(path.endswith("/ws") for _, path in asked)
 
 
@@ -62,7 +63,7 @@ def test_the_example(workshop, house, url, websocket):
     r = run(["node", "../node_modules/typescript/bin/tsc", "-p", "."], place)
     assert r.returncode == 0, r.stdout
     key = "0x" + hashlib.sha256(b"an example").hexdigest()
-    r = run(["node", *flag_for(websocket), "tour.js", url], place, env={**os.environ, "WALLET_KEY": key})
+    r = run(["node", *flags_for(workshop, websocket), "tour.js", url], place, env={**os.environ, "WALLET_KEY": key})
     assert r.returncode == 0, r.stderr
     for words in ("signed in as eth:0x", "hello from", "counted to 3", "still 42", "the port answers 200", "after the rollback: kept",
                   "NOT_FOUND", "sandbox.delete"):
