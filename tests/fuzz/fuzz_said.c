@@ -48,7 +48,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(said.evidence, sizeof said.evidence);
         assert(memmem(data, size, "\n", 1));
         assert(find(other, data, size, "", &again) && same(&said, &again));
-        assert(find("{\n\r\r\nnoise\n", data, size, "\n{\"name\":\"try\"", &again) && same(&said, &again));
+        /* a line without its end may be about the same attempt: what follows must not end it */
+        assert(find("{\n\r\r\nnoise\n", data, size, data[size - 1] == '\n' ? "{\"name\":\"try\"" : "", &again) &&
+               same(&said, &again));
         assert(!find(own, data, size, "", &again)); /* a forged line takes the belief away from the true one too */
         assert(!find("", data, size, "\n{\"name\":\"try\",\"result\":\"done\",\"errno\":null,\"evidence\":\"\"}\n",
                      &again));
