@@ -14,13 +14,17 @@ import { rememberedLayout, rememberLayout } from './terminal/remember'
 import { panelId, TabBar, tabId } from './terminal/tab-bar'
 
 export default function Terminals({ sandbox }: { sandbox: SandboxInfo }) {
-  const runs = sandbox.state === 'running'
-  const sessions = useLoad(async () => (runs ? (await client().sandboxes.of(sandbox).terminals.list()).map((t) => t.id) : []), [sandbox.id, runs])
+  if (sandbox.state === 'running') return <Running key={sandbox.id} sandbox={sandbox} />
+  return <Empty icon="terminal" title="No terminal now" hint={`${stateMeans(sandbox)} Terminals are there while it runs.`} action={sandbox.state === 'stopped' && <Button kind="primary" icon="play" act={() => resumeSandbox(sandbox)}>Resume</Button>} />
+}
+
+/** There only while it runs: a list from before says nothing about which terminals there are now, and would have another one opened. */
+function Running({ sandbox }: { sandbox: SandboxInfo }) {
+  const sessions = useLoad(async () => (await client().sandboxes.of(sandbox).terminals.list()).map((t) => t.id), [])
   useReturned(sessions.reload, sessions.state === 'failed')
-  if (!runs) return <Empty icon="terminal" title="No terminal now" hint={`${stateMeans(sandbox)} Terminals are there while it runs.`} action={sandbox.state === 'stopped' && <Button kind="primary" icon="play" act={() => resumeSandbox(sandbox)}>Resume</Button>} />
   if (sessions.state === 'failed') return <Failure error={sessions.error} retry={sessions.reload} title="The terminals could not be listed" />
   if (sessions.state === 'loading') return <Skeleton lines={8} label="Opening a terminal" />
-  return <Desk key={sandbox.id} sandbox={sandbox} sessions={sessions.value} />
+  return <Desk sandbox={sandbox} sessions={sessions.value} />
 }
 
 /** What the desk looks like, remembered; and what can be done with it. */
