@@ -82,6 +82,7 @@ function TextEditor({ sandbox, path, opened, onClose, onDownload }: EditorProps 
   const [failed, setFailed] = useState<unknown>()
   const store = () => client().sandboxes.of(sandbox).files
   const saving = useRef(false)
+  const gone = useRef(false)
   const baseNow = useRef(base)
   baseNow.current = base
 
@@ -116,9 +117,12 @@ function TextEditor({ sandbox, path, opened, onClose, onDownload }: EditorProps 
     if (differs) keep()
     else dropDraft(sandbox.id, path)
   }
-  /** Takes what is on the disk now. */
-  const reload = async (): Promise<void> => {
+  /** Takes what is on the disk now. Unasked, nothing that was typed or saved while it was read is given up for it. */
+  const reload = async (asked = true): Promise<void> => {
+    const [typed, known] = [text.current, baseNow.current]
     const now = await openFile(store(), path)
+    if (!asked && (gone.current || baseNow.current !== known)) return // closed, or saved: that is looked at by itself
+    if (!asked && (saving.current || text.current !== typed)) return setStale(true)
     if (now.kind !== 'text') throw new Error('It is no text any more')
     content.current = now.content
     setBase(now.base)
@@ -140,10 +144,9 @@ function TextEditor({ sandbox, path, opened, onClose, onDownload }: EditorProps 
   }
 
   useEffect(() => {
-    let gone = false
     import('./codemirror').then(
       ({ Editor }) => {
-        if (gone || !place.current) return
+        if (gone.current || !place.current) return
         editor.current = new Editor(place.current, {
           text: text.current, language: languageOf(nameOf(path), text.current), readOnly: false, dark: dark.peek(), label: `Text of ${visible(nameOf(path), 80)}`,
           onChange: changed, onSave: () => void saveHere.current().catch((e: unknown) => toast.error(e)),
@@ -153,7 +156,7 @@ function TextEditor({ sandbox, path, opened, onClose, onDownload }: EditorProps 
       (e: unknown) => setFailed(e),
     )
     return () => {
-      gone = true
+      gone.current = true
       editor.current?.destroy()
     }
   }, [])
@@ -170,7 +173,7 @@ function TextEditor({ sandbox, path, opened, onClose, onDownload }: EditorProps 
       if (saving.current) return
       const now = await statOf(sandbox, path).catch(() => baseNow.current)
       if (stop.signal.aborted || saving.current || (now && sameFile(now, baseNow.current))) return
-      if (now && text.current === content.current.text) await reload().catch(() => setStale(true))
+      if (now && text.current === content.current.text) await reload(false).catch(() => setStale(true))
       else setStale(true)
     }
     void follow(sandbox, parentOf(path), stop.signal, () => (timer ??= setTimeout(() => void look(), 1000)))
