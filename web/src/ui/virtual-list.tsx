@@ -12,6 +12,11 @@ export function windowOf(count: number, rowHeight: number, top: number, height: 
   return [Math.min(first, count), Math.min(count, Math.ceil((top + height) / rowHeight) + MORE)]
 }
 
+/** The row that Tab leads to: the one that was used last, or the nearest to it of those that are drawn and, above, can be seen. */
+export function tabStop(active: number, first: number, end: number): number {
+  return Math.max(0, Math.min(Math.max(active, first > 0 ? first + MORE : 0), end - 1))
+}
+
 export interface OpenProps {
   'data-open': true
   tabIndex: number
@@ -57,6 +62,11 @@ export function VirtualList<T>({ items, rowHeight, keyOf, render, label, onOpen,
     const next = windowOf(latest.current, rowHeight, top, height)
     setWindow((was) => (was[0] === next[0] && was[1] === next[1] ? was : next))
   }
+  // before anybody looks: a list that is new begins at its end, and whoever walks through it by keys is not pulled away
+  useLayoutEffect(() => {
+    if (stick && atEnd.current && box.current && !box.current.querySelector(':focus-visible')) box.current.scrollTop = box.current.scrollHeight
+    look()
+  }, [items.length])
   useLayoutEffect(() => {
     look()
     const on: EventTarget = boxClass ? box.current! : window
@@ -67,10 +77,6 @@ export function VirtualList<T>({ items, rowHeight, keyOf, render, label, onOpen,
       removeEventListener('resize', look)
     }
   }, [boxClass])
-  useLayoutEffect(() => {
-    if (stick && atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight
-    look()
-  }, [items.length])
 
   const moveTo = (to: number): void => {
     const next = Math.max(0, Math.min(items.length - 1, to))
@@ -105,7 +111,7 @@ export function VirtualList<T>({ items, rowHeight, keyOf, render, label, onOpen,
     event.preventDefault()
     onOpen?.(item)
   }
-  const shown = Math.min(active, Math.max(0, items.length - 1))
+  const shown = tabStop(active, first, Math.min(end, items.length))
   return (
     <div class={`virtual ${boxClass ?? ''}`} ref={box} role="list" aria-label={label} onKeyDown={onKeyDown}>
       <div class="virtual-all" style={{ height: `${items.length * rowHeight}px` }}>
