@@ -1,17 +1,17 @@
 import { StockadeError, type Sandbox } from 'stockade-client'
 import { describe, expect, it } from 'vitest'
-import { apply, check, planAdd, planList, readEntry, reverse, WouldLose } from './network-change'
-import { shortForm } from './policy-text'
+import { apply, check, planAdd, planList, readEntry, rebase, takeBack, WouldLose } from './network-change'
+import { rulesOf, shortForm } from './policy-text'
 
 const policy = (...rules: string[]): string => `profile: 1\nnetwork:\n  allow:${rules.length ? '' : ' []'}\n${rules.map((r) => `    - ${r}\n`).join('')}`
 const SIMPLE = policy('{host: known.test}')
 const RICH = policy('{host: known.test}', '{host: api.test, secret: KEY}')
 
 /** A sandbox that keeps what it was asked. */
-function sandbox(): { box: Sandbox; asked: unknown[] } {
+function sandbox(effective = ''): { box: Sandbox; asked: unknown[] } {
   const asked: unknown[] = []
   const keep = (name: string) => (what: unknown) => Promise.resolve(asked.push([name, what]))
-  return { box: { allow: keep('allow'), allowMore: keep('allowMore'), tryNetwork: keep('tryNetwork') } as unknown as Sandbox, asked }
+  return { box: { allow: keep('allow'), allowMore: keep('allowMore'), tryNetwork: keep('tryNetwork'), policy: () => Promise.resolve({ effective }) } as unknown as Sandbox, asked }
 }
 
 describe('a change of the network', () => {
@@ -51,8 +51,28 @@ describe('a change of the network', () => {
     await expect(check(refuses, planAdd(SIMPLE, ['evil.test']))).rejects.toThrow('no')
   })
 
-  it('can be taken back where that says the same', () => {
-    expect(reverse(planAdd(SIMPLE, ['evil.test']))).toMatchObject({ allow: ['known.test'] })
-    expect(reverse(planAdd(RICH, ['evil.test']))).toBeUndefined()
+  it('can be taken back, and nothing else goes with it', async () => {
+    const done = planAdd(SIMPLE, ['evil.test:80'])
+    const { box, asked } = sandbox(policy('{host: known.test}', '{host: evil.test, ports: [80]}', '{host: later.test}', '{host: evil.test}'))
+    await takeBack(box, done)
+    expect(asked).toEqual([['allow', ['known.test', 'later.test', 'evil.test']]])
+  })
+
+  it('is not taken back where a rule would be lost, nor twice', async () => {
+    const done = planAdd(SIMPLE, ['evil.test'])
+    const rich = sandbox(policy('{host: evil.test}', '{host: api.test, secret: KEY}'))
+    await expect(takeBack(rich.box, done)).rejects.toThrow(WouldLose)
+    const gone = sandbox(SIMPLE)
+    await expect(takeBack(gone.box, done)).rejects.toThrow('no rule for evil.test')
+    expect([...rich.asked, ...gone.asked]).toEqual([])
+  })
+
+  it('that is only meant so far is made to what others have changed', () => {
+    const rules = (...hosts: string[]) => hosts.map(readEntry)
+    const meant = (now: ReturnType<typeof rules>) => rebase(rules('a.test', 'b.test'), rules('b.test', 'new.test'), now).map(shortForm)
+    expect(meant(rules('a.test', 'b.test'))).toEqual(['b.test', 'new.test'])
+    expect(meant(rules('a.test', 'b.test', 'c.test'))).toEqual(['b.test', 'c.test', 'new.test'])
+    expect(meant(rules('new.test'))).toEqual(['new.test'])
+    expect(rebase(rulesOf(RICH), rulesOf(RICH), rulesOf(RICH))).toEqual(rulesOf(RICH))
   })
 })

@@ -1,7 +1,7 @@
 // A change of what a sandbox may reach: planned here so that it can be shown first, judged and done by the server. Rules that
 // say more than the short form can (methods, paths, secrets, private addresses) are never dropped on the way.
 import type { Sandbox } from 'stockade-client'
-import { reachOf, rulesOf, shortForm, type Reach } from './policy-text'
+import { compareRules, reachOf, rulesOf, shortForm, type Reach } from './policy-text'
 
 export interface Plan {
   before: Reach[]
@@ -65,8 +65,18 @@ export async function apply(box: Sandbox, p: Plan): Promise<void> {
   await ('add' in change ? box.allowMore(change.add) : box.allow(change.allow))
 }
 
-/** Back to what was there, if that can be said. */
-export function reverse(p: Plan): Plan | undefined {
-  const back = plan(p.after, p.before, [])
-  return back.allow ? back : undefined
+/** Takes away what this plan has added, and nothing else: others may have changed the list since. */
+export async function takeBack(box: Sandbox, p: Plan): Promise<void> {
+  const { effective } = await box.policy()
+  const now = rulesOf(effective)
+  const added = new Set(p.add.map((e) => shortForm(readEntry(e))))
+  const left = now.filter((r) => shortForm(r) === undefined || !added.has(shortForm(r)))
+  if (left.length === now.length) throw new Error(`There is no rule for ${p.add.join(', ')} any more. What it may reach now stands under Policy`)
+  await apply(box, planList(effective, left))
+}
+
+/** What was meant as a change of `before` to `after`, made to what is there now. */
+export function rebase(before: Reach[], after: Reach[], now: Reach[]): Reach[] {
+  const { added, removed } = compareRules(before, after)
+  return [...compareRules(removed, now).added, ...compareRules(now, added).added]
 }

@@ -1,6 +1,6 @@
 // "Allow this host": what exactly would change, asked of the server, and then done with one click.
 import type { Client, Sandbox, SandboxInfo } from 'stockade-client'
-import { apply, check, planAdd, reverse, type Plan } from '../../lib/network-change'
+import { apply, check, planAdd, takeBack, type Plan } from '../../lib/network-change'
 import { Button, Dialog, Failure, Skeleton, toast, useLoad } from '../../ui'
 import { RuleChanges } from './rules'
 
@@ -20,11 +20,10 @@ export function AllowHost({ entry, sandbox, client, onClose }: { entry: string; 
     if (!plan) return
     await apply(box, plan)
     onClose()
-    const back = reverse(plan)
     const said = `From the next connection on it may reach ${entry}.`
-    if (!back) return toast.say(said)
+    if (!plan.allow) return toast.say(said) // beside rules that say more than a list can: they would go, too
     toast.undo(said, async () => {
-      await apply(box, back)
+      await takeBack(box, plan)
       toast.say(`It may no longer reach ${entry}.`)
     })
   }

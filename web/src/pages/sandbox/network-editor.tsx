@@ -1,7 +1,7 @@
 // What it may reach: rules are taken away and added here, looked at together, checked by the server and put into force.
 import { useSignal } from '@preact/signals'
 import type { Client, SandboxInfo } from 'stockade-client'
-import { apply, check, planAdd, planList, readEntry, WouldLose, type Plan } from '../../lib/network-change'
+import { apply, check, planAdd, planList, readEntry, rebase, WouldLose, type Plan } from '../../lib/network-change'
 import { compareRules, rulesOf, shortForm, type Reach } from '../../lib/policy-text'
 import { Button, TextField, inWords, toast } from '../../ui'
 import { Rule, RuleChanges } from './rules'
@@ -12,20 +12,21 @@ function same(a: Reach, b: Reach): boolean {
 
 export function NetworkEditor({ sandbox, client, policy, onChanged }: { sandbox: SandboxInfo; client: Client; policy: string; onChanged: () => void }) {
   const now = rulesOf(policy)
-  const draft = useSignal<Reach[] | undefined>(undefined)
+  const draft = useSignal<{ before: Reach[]; after: Reach[] } | undefined>(undefined)
   const added = useSignal<string[]>([])
   const typed = useSignal('')
   const wrong = useSignal<string | undefined>(undefined)
-  const seen = useSignal<Plan | undefined>(undefined)
+  const looked = useSignal<{ policy: string; plan: Plan } | undefined>(undefined)
   const box = client.sandboxes.of(sandbox)
-  const rules = draft.value ?? now
+  const seen = looked.value?.policy === policy ? looked.value.plan : undefined // another policy: it would do something else
+  const rules = draft.value ? rebase(draft.value.before, draft.value.after, now) : now
   const { added: fresh, removed } = compareRules(now, rules)
   const isChanged = fresh.length + removed.length > 0
   const fixed = now.some((r) => shortForm(r) === undefined)
 
   const set = (to: Reach[]): void => {
-    draft.value = to
-    seen.value = undefined
+    draft.value = { before: now, after: to }
+    looked.value = undefined
     wrong.value = undefined
   }
   const add = (event: Event): void => {
@@ -40,7 +41,7 @@ export function NetworkEditor({ sandbox, client, policy, onChanged }: { sandbox:
   const forget = (): void => {
     draft.value = undefined
     added.value = []
-    seen.value = undefined
+    looked.value = undefined
     wrong.value = undefined
   }
   // additions alone go in as such: whatever else there is stays
@@ -53,20 +54,20 @@ export function NetworkEditor({ sandbox, client, policy, onChanged }: { sandbox:
     try {
       const p = plan()
       await check(box, p)
-      seen.value = p
+      looked.value = { policy, plan: p }
     } catch (e) {
       refused(e)
     }
   }
   const put = async (): Promise<void> => {
-    if (!seen.value) return
+    if (!seen) return
     try {
-      await apply(box, seen.value)
+      await apply(box, seen)
       forget()
       toast.say(`Done. It holds from ${sandbox.state === 'stopped' ? 'its next start' : 'the next connection'} on.`)
       onChanged()
     } catch (e) {
-      seen.value = undefined
+      looked.value = undefined
       refused(e)
     }
   }
@@ -87,10 +88,10 @@ export function NetworkEditor({ sandbox, client, policy, onChanged }: { sandbox:
       </form>
       {isChanged && (
         <div class="rule-preview">
-          {seen.value ? (
+          {seen ? (
             <>
               <h3>This would change</h3>
-              <RuleChanges before={seen.value.before} after={seen.value.after} />
+              <RuleChanges before={seen.before} after={seen.after} />
               <p class="quiet small">The server has checked it. Nothing has been changed yet.</p>
               <Button kind="primary" act={put}>Put into force</Button>
             </>
