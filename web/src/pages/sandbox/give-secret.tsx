@@ -32,6 +32,7 @@ export function GiveSecret({ name: fixed, names, placesOf, sandbox, client, onCl
   const place = useSignal('')
   const wrong = useSignal<string | undefined>(undefined)
   const value = useRef<HTMLInputElement>(null)
+  const busy = useRef(false)
   const runs = sandbox.state === 'running'
 
   const problem = (): string | undefined => {
@@ -42,26 +43,32 @@ export function GiveSecret({ name: fixed, names, placesOf, sandbox, client, onCl
     return isVariable(place.value) ? undefined : 'A variable’s name has letters, digits and “_”, and does not begin with a digit.'
   }
   /** Nothing is replaced that somebody did not mean to replace. */
-  const mayWrite = async (): Promise<boolean> => {
-    const there = await whatIsAt(client, sandbox, place.value)
+  const mayWrite = async (path: string): Promise<boolean> => {
+    const there = await whatIsAt(client, sandbox, path)
     if (there?.kind === 'folder') throw new Error('There is a folder of that name')
-    return !there || ask({ title: 'Replace what is there?', text: `There is already something at ${visible(place.value, 120)}. It would be gone for good.`, yes: 'Replace it', danger: true })
+    return !there || ask({ title: 'Replace what is there?', text: `There is already something at ${visible(path, 120)}. It would be gone for good.`, yes: 'Replace it', danger: true })
   }
   const give = async (): Promise<void> => {
-    wrong.value = problem()
     const field = value.current
-    if (wrong.value || !field) return
+    if (busy.current || !field) return // Enter, and Enter again
+    wrong.value = problem()
+    if (wrong.value) return
+    // as it is now: what the fields say later is something else
+    const [how, to, path, secret] = [way.value, name.value, place.value, field.value]
+    busy.current = true
     try {
-      if (way.value === 'file' && !(await mayWrite())) return
-      if (way.value === 'gate') await client.sandboxes.of(sandbox).giveSecrets({ [name.value]: field.value })
-      else if (way.value === 'file') await giveFile(client, sandbox, place.value, field.value)
-      else await giveVariable(client, sandbox, place.value, field.value)
+      if (how === 'file' && !(await mayWrite(path))) return
+      if (how === 'gate') await client.sandboxes.of(sandbox).giveSecrets({ [to]: secret })
+      else if (how === 'file') await giveFile(client, sandbox, path, secret)
+      else await giveVariable(client, sandbox, path, secret)
     } catch (e) {
       wrong.value = inWords(e).filter(Boolean).join(' ')
       return
+    } finally {
+      busy.current = false
     }
     field.value = ''
-    toast.say(way.value === 'gate' ? `${name.value} has a value. It holds from the next request on.` : way.value === 'file' ? `${place.value} is written.` : `${place.value} is set for new shells and commands.`)
+    toast.say(how === 'gate' ? `${to} has a value. It holds from the next request on.` : how === 'file' ? `${path} is written.` : `${path} is set for new shells and commands.`)
     onDone()
   }
   const places = placesOf(name.value)

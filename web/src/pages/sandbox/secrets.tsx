@@ -1,5 +1,6 @@
 // Secrets: their names, where each may go, giving and wiping. A value is in this page only while it is typed.
 import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import type { Client, SandboxInfo, SecretName } from 'stockade-client'
 import { takeVariable, variables } from '../../lib/inside-secrets'
 import { placeWords, rulesOf, termsWords, type Reach } from '../../lib/policy-text'
@@ -36,7 +37,13 @@ export default function SecretsTab({ sandbox, client }: { sandbox: SandboxInfo; 
   const load = useLoad<Found>(async () => {
     const [names, policy, inside] = await Promise.all([box.secrets(), client.sandboxes.of(sandbox).policy(), sandbox.state === 'running' ? variables(client, sandbox) : []])
     return { names, rules: rulesOf(policy.effective), inside }
-  }, [client, sandbox.id, sandbox.state])
+  }, [client, sandbox.id])
+  // asked again, and not anew: a dialog that is open stays, with what was typed in it
+  const asked = useRef(sandbox.state)
+  useEffect(() => {
+    if (asked.current !== sandbox.state) load.reload()
+    asked.current = sandbox.state
+  }, [sandbox.state])
   const giving = useSignal<{ name?: string } | undefined>(undefined)
   useFresh(sandbox.id, ['secret'], load.reload)
   if (load.state === 'loading') return <Skeleton lines={5} label="Loading the names of secrets" />
