@@ -5,16 +5,17 @@ import { Follow } from './follow'
 function made() {
   const buffer = { viewportY: 100, baseY: 100 }
   const viewport = new EventTarget()
+  const everywhere = new EventTarget()
   let now = 0
   const term = { element: undefined, buffer: { active: buffer }, scrollToBottom: () => void (buffer.viewportY = buffer.baseY) }
-  const follow = new Follow(term as unknown as Terminal, viewport, () => now)
+  const follow = new Follow(term as unknown as Terminal, viewport, () => now, everywhere)
   /** The browser says that it scrolled, and xterm went there. */
   const scrollTo = (y: number): number => {
     buffer.viewportY = y
     viewport.dispatchEvent(new Event('scroll'))
     return buffer.viewportY
   }
-  return { follow, scrollTo, hear: (event: Event) => viewport.dispatchEvent(event), wait: (ms: number) => void (now += ms) }
+  return { follow, scrollTo, hear: (event: Event) => viewport.dispatchEvent(event), hearElsewhere: (event: Event) => everywhere.dispatchEvent(event), wait: (ms: number) => void (now += ms) }
 }
 
 const pressed = (key: string, shiftKey: boolean) => Object.assign(new Event('keydown'), { key, shiftKey })
@@ -40,7 +41,7 @@ describe('staying with what is printed last', () => {
   })
 
   it('knows keys, a bar that is held, a search, and who types again', () => {
-    const { follow, scrollTo, hear, wait } = made()
+    const { follow, scrollTo, hear, hearElsewhere, wait } = made()
     hear(pressed('PageUp', true))
     expect(scrollTo(70)).toBe(70)
     wait(5000)
@@ -49,10 +50,29 @@ describe('staying with what is printed last', () => {
     hear(new Event('pointerdown'))
     wait(60_000)
     expect(scrollTo(10)).toBe(10)
-    hear(new Event('pointerup'))
+    hearElsewhere(new Event('pointerup'))
     expect(scrollTo(10)).toBe(10)
     follow.back()
     follow.leave()
     expect(scrollTo(50)).toBe(50)
+  })
+
+  it('lets a selection be dragged out of it, up into what has scrolled away', () => {
+    const { follow, scrollTo, hear, hearElsewhere } = made()
+    hear(new Event('pointerdown'))
+    hear(Object.assign(new Event('pointermove'), { buttons: 1 }))
+    hear(new Event('pointerleave'))
+    expect(scrollTo(60)).toBe(60)
+    expect(scrollTo(20)).toBe(20)
+    hearElsewhere(new Event('pointercancel'))
+    follow.back()
+    expect(scrollTo(19)).toBe(100)
+  })
+
+  it('notices that nothing is pressed any more when nobody said so', () => {
+    const { scrollTo, hear } = made()
+    hear(new Event('pointerdown'))
+    hear(Object.assign(new Event('pointermove'), { buttons: 0 }))
+    expect(scrollTo(10)).toBe(100)
   })
 })

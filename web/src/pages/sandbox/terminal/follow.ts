@@ -13,8 +13,8 @@ export class Follow {
   readonly #term: Terminal
   readonly #now: () => number
 
-  /** viewport: what scrolls; xterm listens to it already. */
-  constructor(term: Terminal, viewport: EventTarget, now: () => number = () => performance.now()) {
+  /** viewport: what scrolls; xterm listens to it already. everywhere: where a pointer that left the terminal is let go. */
+  constructor(term: Terminal, viewport: EventTarget, now: () => number = () => performance.now(), everywhere: EventTarget = window) {
     this.#term = term
     this.#now = now
     const hand = (): void => void (this.#handUntil = now() + COASTS_MS)
@@ -25,8 +25,14 @@ export class Follow {
     const place: EventTarget = term.element ?? viewport
     for (const kind of ['wheel', 'touchmove']) place.addEventListener(kind, hand, { capture: true, passive: true })
     place.addEventListener('keydown', key, { capture: true })
-    place.addEventListener('pointerdown', () => (this.#pressed = true), { capture: true })
-    for (const kind of ['pointerup', 'pointercancel', 'pointerleave']) place.addEventListener(kind, () => (this.#pressed = false), { capture: true })
+    // who selects may leave the terminal on the way, that scrolls it; of a scroll bar that is let go browsers may say nothing
+    const release = (): void => void (this.#pressed = false)
+    const press = (): void => {
+      this.#pressed = true
+      for (const kind of ['pointerup', 'pointercancel']) everywhere.addEventListener(kind, release, { capture: true, once: true })
+    }
+    place.addEventListener('pointerdown', press, { capture: true })
+    place.addEventListener('pointermove', (event) => (event as PointerEvent).buttons === 0 && release(), { capture: true, passive: true })
     viewport.addEventListener('scroll', () => this.#scrolled())
   }
 
