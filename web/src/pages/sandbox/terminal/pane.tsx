@@ -11,6 +11,7 @@ import { outcome } from '../runs/outcome'
 import { Find } from './find'
 import { Keys } from './keys'
 import { Link, type LinkState } from './link'
+import { MAYBE, noticeIn, UNSENT } from './notice'
 import { Screen } from './screen'
 import { fontSize, setTitle } from './settings'
 
@@ -31,16 +32,6 @@ interface PaneProps {
   /** It has the keyboard. */
   active: boolean
   actions: PaneActions
-}
-
-/** Why what is typed goes nowhere. */
-const UNSENT: Readonly<Record<LinkState, string>> = {
-  connecting: 'Not connected yet: what you typed last is not sent.',
-  open: 'It took too long to connect: what you typed before is not sent.',
-  away: 'Not connected: what you type is not sent.',
-  ended: 'What you type goes nowhere.',
-  gone: 'What you type goes nowhere.',
-  refused: 'What you type is not sent.',
 }
 
 async function askToOpen(url: URL): Promise<void> {
@@ -131,10 +122,10 @@ export function Pane({ sandbox, session, shown, active, actions }: PaneProps) {
         replaying: (on) => screen.current?.replaying(on),
         state: (next) => {
           setState(next)
-          if (next === 'open' || next === 'connecting') setNotice('')
+          setNotice((said) => noticeIn(next, said))
         },
         lost: (n) => setNotice(`${bytes(n)} of output are not kept any more.`),
-        unsent: (maybe) => setNotice(maybe ? 'The connection broke: what you typed last may not have arrived.' : UNSENT[made.state]),
+        unsent: (maybe) => setNotice(maybe ? MAYBE : UNSENT[made.state]),
         ended: setEnd,
       },
       undefined,
