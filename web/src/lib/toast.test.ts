@@ -5,7 +5,7 @@ import { hide, hold, inWords, sentence, toast, toasts } from './toast'
 describe('errors in words', () => {
   it('says what and what next', () => {
     expect(inWords(new StockadeError(409, 'CONFLICT', 'it is stopped', 'resume it first'))).toEqual(['It is stopped.', 'Resume it first.'])
-    expect(inWords(new TypeError('Failed to fetch'))[0]).toBe('The server cannot be reached.')
+    expect(inWords(new TypeError('Failed to fetch'))).toEqual(['The server cannot be reached.', expect.stringContaining('may not have been done')]) // nobody knows
     expect(inWords('?')[0]).toBe('Something went wrong.')
   })
 
@@ -27,6 +27,19 @@ describe('what is said in the corner', () => {
     for (let i = 1; i <= 9; i++) toast.say(String(i))
     expect(texts()).toEqual(['6', '7', '8', '9'])
     vi.advanceTimersByTime(4_000)
+    expect(texts()).toEqual([])
+  })
+
+  it('is said again if it fails again: once, and for its whole time', () => {
+    toast.error(new Error('no'))
+    const first = toasts.value[0]!.id
+    vi.advanceTimersByTime(11_000)
+    toast.error(new Error('no'))
+    expect(texts()).toEqual(['No.'])
+    expect(toasts.value[0]!.id).not.toBe(first) // another one: it is read out again
+    vi.advanceTimersByTime(11_000)
+    expect(texts()).toEqual(['No.'])
+    vi.advanceTimersByTime(1_000)
     expect(texts()).toEqual([])
   })
 

@@ -88,7 +88,7 @@ export function hold(on: boolean): void {
 /** An error in words: [what, next step]. */
 export function inWords(e: unknown): [string, string] {
   if (e instanceof StockadeError) return [sentence(e.message || e.code), sentence(e.hint)]
-  if (e instanceof TypeError && /fetch|network|load failed/i.test(e.message)) return ['The server cannot be reached.', 'It was not done. Try again when the connection is back.']
+  if (e instanceof TypeError && /fetch|network|load failed/i.test(e.message)) return ['The server cannot be reached.', 'It may not have been done: look when the connection is back, and try again.']
   return [e instanceof Error ? sentence(e.message) : 'Something went wrong.', '']
 }
 
@@ -112,7 +112,10 @@ export const toast = {
   },
   error(e: unknown): void {
     const [text, hint] = inWords(e)
-    if (toasts.value.some((t) => t.tone === 'error' && t.text === text)) return // said already
+    // said already: it is said anew, for its whole time, and still stands there once
+    const said = toasts.value.find((t) => t.tone === 'error' && t.text === text)
+    if (said) forget(said.id)
+    toasts.value = toasts.value.filter((t) => t !== said)
     show(ERROR_MS, { tone: 'error', text, hint })
   },
   /** Can be undone for some seconds, longer while somebody looks at it. Returns how to take it away before, as if it had never been. */

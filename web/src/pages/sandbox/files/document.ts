@@ -50,8 +50,13 @@ export type Saved = { kind: 'saved'; base: Entry } | { kind: 'conflict'; now: En
 export async function saveFile(store: Store, path: string, base: Entry | undefined, content: Omit<TextContent, 'kind'>, force = false): Promise<Saved> {
   const is = (e: unknown, status: number): boolean => e instanceof StockadeError && e.status === status
   try {
-    const { etag } = await store.put(path, bytesOf(content), { mode: base && base.mode & 0o7777, etag: force ? undefined : (base?.etag ?? 'none') })
-    const now = await store.stat(path)
+    const bytes = bytesOf(content)
+    const { etag } = await store.put(path, bytes, { mode: base && base.mode & 0o7777, etag: force ? undefined : (base?.etag ?? 'none') })
+    // it is saved, whatever comes of the look at it
+    const now = await store.stat(path).catch((e: unknown) => {
+      if (!etag || !base) throw e
+      return { ...base, size: bytes.length, mtime_ms: Date.now() }
+    })
     return { kind: 'saved', base: etag ? { ...now, etag } : now } // somebody may have been quick: what we wrote is what we know
   } catch (e) {
     if (!is(e, 412)) throw e

@@ -40,7 +40,10 @@ export function modeWord(mode: number): string {
   return letters.join('')
 }
 
+type Look = Pick<Entry, 'mtime_ms' | 'size' | 'kind' | 'etag'>
+
 /** Whether two looks at a file saw the same thing. */
-export function sameFile(a: Pick<Entry, 'mtime_ms' | 'size' | 'kind'>, b: Pick<Entry, 'mtime_ms' | 'size' | 'kind'>): boolean {
+export function sameFile(a: Look, b: Look): boolean {
+  if (a.etag && b.etag) return a.etag === b.etag
   return a.mtime_ms === b.mtime_ms && a.size === b.size && a.kind === b.kind
 }

@@ -54,6 +54,10 @@ describe('a list of files', () => {
     expect(sameFile(entry('a'), entry('b'))).toBe(true)
     expect(sameFile(entry('a'), entry('a', { mtime_ms: 2 }))).toBe(false)
     expect(sameFile(entry('a'), entry('a', { kind: 'link' }))).toBe(false)
+    // where both were told which it is, that counts
+    expect(sameFile(entry('a', { etag: 'x' }), entry('a', { etag: 'x', mtime_ms: 2 }))).toBe(true)
+    expect(sameFile(entry('a', { etag: 'x' }), entry('a', { etag: 'y' }))).toBe(false)
+    expect(sameFile(entry('a', { etag: 'x' }), entry('a'))).toBe(true)
   })
 })
 
@@ -139,6 +143,19 @@ describe('a file that is edited', () => {
     const saved = await saveFile(store, '/a', opened.base, opened.content)
     if (saved.kind !== 'saved') return expect.unreachable()
     expect((await saveFile(store, '/a', saved.base, opened.content)).kind).toBe('conflict')
+  })
+  it('is saved also if nobody can say how it stands there now, and does not conflict with itself', async () => {
+    const store = new Memory()
+    await store.write('/a', bytes('one'))
+    const opened = await openFile(store, '/a')
+    if (opened.kind !== 'text') return expect.unreachable()
+    const stat = store.stat.bind(store)
+    store.stat = () => Promise.reject(new TypeError('Failed to fetch'))
+    const saved = await saveFile(store, '/a', opened.base, { ...opened.content, text: 'longer' })
+    if (saved.kind !== 'saved') return expect.unreachable()
+    expect(saved.base.size).toBe(6)
+    store.stat = stat
+    expect((await saveFile(store, '/a', saved.base, opened.content)).kind).toBe('saved')
   })
   it('that is too large shows its beginning only', async () => {
     const store = new Memory()
