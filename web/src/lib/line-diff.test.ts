@@ -37,6 +37,18 @@ describe('lines of two texts', () => {
     expect(apply(lines, 'gone')).toHaveLength(50)
     expect(apply(lines, 'new')).toHaveLength(50)
   })
+  it('gives up on few edits that take steps without end', () => {
+    // two lines in turn, and now and then one of them twice: whatever is left out or put in, it goes on for long, everywhere
+    let seed = 7
+    const random = (n: number): number => (seed = (seed * 1103515245 + 12345) & 0x7fffffff) % n
+    const text = (): string => Array.from({ length: 600 }, (_, i) => (i % 2 ? 'b\na\n' : 'a\nb\n').repeat(50 + random(100))).join('')
+    const [before, after] = [text(), text()]
+    const { lines, coarse } = lineDiff(before, after)
+    expect(coarse).toBe(true)
+    expect(apply(lines, 'gone').join('\n')).toBe(before.trimEnd())
+    expect(lineDiff('a\nb\nc', 'b\nc\na', 10, 100).coarse).toBe(false)
+    expect(lineDiff('a\nb\nc', 'b\nc\na', 10, 3).coarse).toBe(true)
+  })
   it('shows only the neighbourhood of changes', () => {
     const text = Array.from({ length: 40 }, (_, i) => `line ${i}`)
     const other = text.map((l, i) => (i === 20 ? 'else' : l))

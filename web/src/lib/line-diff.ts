@@ -16,6 +16,7 @@ export interface LineDiff {
 }
 
 const EDITS_MAX = 2000
+const STEPS_MAX = 20_000_000 // lines that are compared: few edits in many lines that are alike take as many as one likes
 
 export function splitLines(text: string): string[] {
   if (text === '') return []
@@ -24,10 +25,22 @@ export function splitLines(text: string): string[] {
   return lines
 }
 
-/** For each line of a and b whether it stays; null if that takes more edits than allowed. */
-function common(a: string[], b: string[], editsMax: number): [number, number][] | null {
+/** Numbers in place of lines, so that to compare two of them is one step, however long they are. */
+function numbered(...texts: string[][]): Int32Array[] {
+  const known = new Map<string, number>()
+  const of = (line: string): number => {
+    const number = known.get(line) ?? known.size
+    known.set(line, number)
+    return number
+  }
+  return texts.map((lines) => Int32Array.from(lines, of))
+}
+
+/** For each line of a and b whether it stays; null if that takes more edits or steps than allowed. */
+function common(a: Int32Array, b: Int32Array, editsMax: number, stepsMax: number): [number, number][] | null {
   const max = Math.min(a.length + b.length, editsMax)
   const trail: Int32Array[] = []
+  let steps = 0
   let best = new Int32Array(2 * max + 3)
   const at = (k: number): number => k + max + 1
   for (let d = 0; d <= max; d++) {
@@ -36,7 +49,10 @@ function common(a: string[], b: string[], editsMax: number): [number, number][] 
       const down = k === -d || (k !== d && (best[at(k - 1)] ?? 0) < (best[at(k + 1)] ?? 0))
       let x = down ? (best[at(k + 1)] ?? 0) : (best[at(k - 1)] ?? 0) + 1
       let y = x - k
+      const from = x
       while (x < a.length && y < b.length && a[x] === b[y]) x++, y++
+      steps += x - from + 1
+      if (steps > stepsMax) return null
       best[at(k)] = x
       if (x >= a.length && y >= b.length) return walkBack(a.length, b.length, trail, at)
     }
@@ -61,14 +77,15 @@ function walkBack(x: number, y: number, trail: Int32Array[], at: (k: number) => 
   return pairs.reverse()
 }
 
-export function lineDiff(before: string, after: string, editsMax = EDITS_MAX): LineDiff {
+export function lineDiff(before: string, after: string, editsMax = EDITS_MAX, stepsMax = STEPS_MAX): LineDiff {
   const a = splitLines(before)
   const b = splitLines(after)
   let head = 0
   while (head < a.length && head < b.length && a[head] === b[head]) head++
   let tail = 0
   while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++
-  const found = common(a.slice(head, a.length - tail), b.slice(head, b.length - tail), editsMax)
+  const [was, is] = numbered(a.slice(head, a.length - tail), b.slice(head, b.length - tail)) as [Int32Array, Int32Array]
+  const found = common(was, is, editsMax, stepsMax)
   const pairs: [number, number][] = []
   for (let i = 0; i < head; i++) pairs.push([i, i])
   for (const [x, y] of found ?? []) pairs.push([x + head, y + head])

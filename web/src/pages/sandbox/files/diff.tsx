@@ -17,7 +17,7 @@ export function DiffView({ before, after }: { before: string; after: string }) {
     const found = lineDiff(before, after)
     return { shown: hunks(found.lines), coarse: found.coarse, gone: found.lines.filter((l) => l.kind === 'gone').length, came: found.lines.filter((l) => l.kind === 'new').length }
   }, [before, after])
-  if (gone + came === 0) return <Empty icon="check" title="They are the same" />
+  if (gone + came === 0) return <Empty icon="check" title="Their lines are the same" hint="If they differ, it is in how lines end, or in rights and owner." />
   return (
     <div class="diff">
       <p class="quiet small">
