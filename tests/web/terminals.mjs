@@ -44,11 +44,22 @@ await flow(async ({ visitor }) => {
   await until(async () => (await rows(page)).includes('needle'), 'the place that was found')
   await page.keyboard.press('Escape')
 
+  // a selection that is dragged out of it goes on in what has scrolled away (before anything else scrolls it: for a moment after that all is allowed)
+  await run(page, 'clear; seq 1 300; echo dra""gged', 'dragged')
+  const screen = await pane(page).locator('.xterm-screen').boundingBox()
+  await page.mouse.move(screen.x + 50, screen.y + screen.height / 2)
+  await page.mouse.down()
+  await page.mouse.move(screen.x + 40, screen.y - 60, { steps: 5 })
+  await until(async () => /^1$/m.test(await rows(page)), 'the first of them')
+  await page.mouse.up()
+
   // what was printed last is what one sees, also where the screen was cleared before; who scrolls up stays there
   for (const n of [1, 2, 3]) await run(page, `clear; seq 1 30000; echo la""st-${n}`, `last-${n}`)
   await pane(page).hover()
-  await page.mouse.wheel(0, -3000)
-  await until(async () => !(await rows(page)).includes('last-3'), 'older lines')
+  await until(async () => {
+    await page.mouse.wheel(0, -3000)
+    return !(await rows(page)).includes('last-3')
+  }, 'older lines')
   await run(page, 'echo ba""ck', 'back') // who types sees it
 
   // copy and paste; several lines are asked about where a program would run each
@@ -77,6 +88,17 @@ await flow(async ({ visitor }) => {
   await run(page, 'remember=sec""ond; echo set-$remember', 'set-second', true, 1)
   await page.getByRole('button', { name: 'New terminal' }).click()
   await until(async () => (await page.locator('.term-tabs [role=tab]').count()) === 2, 'two tabs')
+
+  // all that it shows, in the clipboard, also what has scrolled away
+  await ready(page)
+  await run(page, 'echo fir""st-of-all; seq 1 200; echo la""st-of-all', 'last-of-all')
+  await page.getByRole('button', { name: 'More', exact: true }).click()
+  await page.getByRole('menuitem', { name: 'Copy all that is shown' }).click()
+  const copied = await until(async () => {
+    const text = await page.evaluate(() => navigator.clipboard.readText())
+    return text.includes('last-of-all') && text
+  }, 'all of it')
+  assert.match(copied, /first-of-all\r?\n1\r?\n2\r?\n/)
 
   // after a reload all of them are there, with what they know
   const sessions = () => page.locator('.term-pane').evaluateAll((all) => all.map((p) => p.dataset.session))
