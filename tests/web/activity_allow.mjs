@@ -32,15 +32,26 @@ await flow(async ({ visitor }) => {
   await changes.getByText('One rule stays as it is: known.test').waitFor()
   assert.match(await request(), /no-rule/) // looking changed nothing
   await dialog.getByRole('button', { name: `Allow ${given.address}:80`, exact: true }).click()
-  await toastWith(page, 'From the next connection on it may reach').waitFor()
+  const undo = toastWith(page, 'From the next connection on it may reach')
+  await undo.hover() // it waits while one looks
   let said
   await until(async () => (said = await request()) === 'hello outside\n', 'the request that passes').catch((e) => assert.fail(`${e.message}: ${said}`))
   await events.getByText(`Reached ${given.address}:80`).first().waitFor()
   await events.getByText('May reach from now on').first().waitFor()
 
-  // the policy says the same, and it can be taken back
-  const { effective } = await api(token, 'GET', `/api/sandboxes/${id}/policy`)
-  assert.match(effective, /known\.test/)
-  assert.match(effective, new RegExp(`${given.address.replaceAll('.', '\\.')}/32`))
+  // the policy says the same
+  const policy = async () => (await api(token, 'GET', `/api/sandboxes/${id}/policy`)).effective
+  const block = `${given.address}/32`
+  assert.ok((await policy()).includes('known.test'))
+  assert.ok((await policy()).includes(block))
+
+  // and it can be taken back: it alone, whatever else was allowed since
+  await api(token, 'PATCH', `/api/sandboxes/${id}/policy`, { add: ['later.test'] })
+  await undo.getByRole('button', { name: 'Undo' }).click()
+  await toastWith(page, `It may no longer reach ${given.address}:80.`).waitFor()
+  const left = await policy()
+  assert.ok(!left.includes(block), left)
+  for (const host of ['known.test', 'later.test']) assert.ok(left.includes(host), left)
+  await until(async () => /no-rule/.test(await request()), 'the request that is refused again')
   await dropSandbox(page, id)
 })

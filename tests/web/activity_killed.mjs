@@ -11,7 +11,12 @@ await flow(async ({ visitor }) => {
   const events = page.getByRole('list', { name: 'Events' })
   await run('echo before')
   await events.getByText('echo before').waitFor()
+  await page.locator('.activity-bar').evaluate((bar) => {
+    window.said = []
+    new MutationObserver(() => window.said.push(bar.textContent)).observe(bar, { subtree: true, childList: true, characterData: true })
+  })
   await tell('kill_operator')
+  await until(() => page.evaluate(() => window.said.some((text) => text.includes('Reconnecting'))), 'the page to say that it reconnects')
   await until(() => run('echo after').then(() => true, () => false), 'the operator')
   await events.getByText('echo after').first().waitFor()
   await page.getByText('Live', { exact: true }).waitFor()

@@ -40,12 +40,20 @@ await flow(async ({ visitor }) => {
   await changes.locator('.rule-added', { hasText: 'new.test' }).waitFor()
   await changes.locator('.rule-removed', { hasText: 'known.test' }).waitFor()
   assert.match(await effective(), /known\.test/)
+  // somebody else allows something meanwhile: what was looked at is not what would be done, and has to be looked at again
+  await api(token, 'PATCH', `/api/sandboxes/${id}/policy`, { add: ['meanwhile.test'] })
+  await put.waitFor({ state: 'detached' })
+  await reach.getByRole('list', { name: 'Rules' }).getByText('meanwhile.test').waitFor()
+  await reach.getByRole('button', { name: 'Look at the change' }).click()
+  await changes.locator('.rule-removed', { hasText: 'known.test' }).waitFor()
+  assert.equal(await changes.locator('.rule-removed').count(), 1) // theirs is not taken away
   await put.click()
   await toastWith(page, 'It holds from the next connection on').waitFor()
   await reach.getByText('port 8443').waitFor()
   const now = await effective()
   assert.match(now, /new\.test, ports: \[8443\]/)
   assert.match(now, /wide\.test/)
+  assert.match(now, /meanwhile\.test/)
   assert.doesNotMatch(now, /known\.test/)
   await dropSandbox(page, id)
 

@@ -18,6 +18,10 @@ def test_filters_pause_and_markup(browse, house):
     browse("activity.mjs", house)
 
 
+def test_it_stays_with_the_newest(browse, house):
+    browse("activity_follow.mjs", house)
+
+
 def test_ten_thousand_events_do_not_freeze_it(browse, house):
     print(browse("activity_flood.mjs", house, seconds=500, count=10_000))
 
