@@ -72,6 +72,28 @@ await flow(async ({ visitor }) => {
   await page.getByRole('button', { name: 'Give them up' }).click()
   await until(async () => !(await editor.textContent()).includes('unsaved'), 'the text of the disk')
 
+  // somebody types while what somebody else wrote is being read: that is kept, and it is said
+  let reads = 0
+  let go
+  const may = new Promise((resolve) => (go = resolve))
+  const content = (u) => u.pathname === `/api/sandboxes/${id}/files` && u.searchParams.get('path') === '/tmp/desk/a.txt'
+  await page.route(content, async (route) => {
+    reads++
+    await may
+    await route.continue()
+  })
+  await exec('printf "four, not mine" > /tmp/desk/a.txt')
+  await until(() => reads, 'the look at it')
+  await editor.click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('typed meanwhile')
+  go()
+  await page.getByText('Somebody has changed this file since you opened it').waitFor()
+  assert.match(await editor.textContent(), /typed meanwhile/)
+  await page.getByRole('button', { name: 'Give up changes' }).click()
+  await page.getByRole('button', { name: 'Give them up' }).click()
+  await until(async () => (await editor.textContent()) === 'four, not mine', 'the text of the disk')
+
   // colours
   await page.getByRole('button', { name: 'Back', exact: true }).click()
   await row('code.py').click()

@@ -3,7 +3,7 @@ import { api, assert, dropSandbox, flow, openSandbox, signInByKey, toastWith, to
 import { newWallet } from './wallets.mjs'
 
 const PROFILE = 'profile: 1\nname: keyed\nextends: medium\nsecrets: [API_KEY]\nnetwork:\n  allow:\n    - {host: api.test, secret: API_KEY}\n'
-const VALUES = ['first-value-1111', 'gate-value-3f9a7c21', 'file-value-77d0b1e4', "variable's \"value\" $(id) 9c", 'other-value-5b2f']
+const VALUES = ['first-value-1111', 'gate-value-3f9a7c21', 'file-value-77d0b1e4', "variable's \"value\" $(id) 9c", 'other-value-5b2f', 'twice-value-e01d']
 
 await flow(async ({ visitor }) => {
   const { page, context } = await visitor()
@@ -55,6 +55,35 @@ await flow(async ({ visitor }) => {
   await question.getByRole('button', { name: 'Replace it' }).click()
   await dialog.first().waitFor({ state: 'detached' })
   assert.equal(await run('cat ~/.token'), VALUES[4])
+
+  // a sandbox that stands still meanwhile takes nothing away that was typed; Enter twice gives it once
+  await page.getByRole('button', { name: 'Add a secret' }).click()
+  await dialog.getByLabel(/A file inside/).check()
+  await dialog.getByLabel('Path').fill('/home/agent/.twice')
+  await dialog.getByLabel('Value').fill(VALUES[5])
+  for (const [verb, state] of [['pause', 'Paused'], ['unpause', 'Running']]) {
+    await api(token, 'POST', `/api/sandboxes/${id}/${verb}`, {})
+    await page.locator('.sandbox-head').getByText(state, { exact: true }).waitFor()
+    assert.equal(await dialog.getByLabel('Value').inputValue(), VALUES[5])
+  }
+  let looks = 0
+  let go
+  const may = new Promise((resolve) => (go = resolve))
+  const look = (u) => u.pathname.endsWith('/files/stat') && u.searchParams.get('path') === '/home/agent/.twice'
+  await page.route(look, async (route) => {
+    looks++
+    await may
+    await route.continue()
+  })
+  await dialog.getByLabel('Value').press('Enter')
+  await dialog.getByLabel('Value').press('Enter')
+  await until(() => looks, 'the look at what is there')
+  go()
+  await toastWith(page, '/home/agent/.twice is written').waitFor()
+  await dialog.waitFor({ state: 'detached' })
+  assert.equal(looks, 1)
+  assert.equal(sent.filter((line) => line.startsWith('PUT') && line.includes('.twice')).length, 1)
+  assert.equal(await run('cat ~/.twice'), VALUES[5])
 
   await page.getByRole('button', { name: 'Add a secret' }).click()
   await dialog.getByLabel(/A variable of new shells/).check()
