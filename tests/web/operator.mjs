@@ -20,6 +20,13 @@ await flow(async ({ visitor }) => {
   await page.getByText('ledger: well').waitFor()
   await page.getByText('Promised to sandboxes').waitFor()
   await page.getByText('Load of the last minute').waitFor()
+  // the pool as the server tells of it: how many are kept, and of what
+  const pool = page.locator('.card', { has: page.getByRole('heading', { name: 'Pool' }) })
+  await until(async () => {
+    const { size, kinds } = await api(await tokenOf(page), 'GET', '/api/operator/pool')
+    const said = await pool.innerText()
+    return size > 0 && kinds.length > 0 && said.includes(` ready; ${size} of each kind are kept`) && kinds.every(({ profile }) => said.includes(`${profile}: `))
+  }, 'the pool')
   const part = async (name) => {
     await page.getByRole('tab', { name }).click()
     await page.getByRole('tabpanel').locator('.skeleton').waitFor({ state: 'detached' })

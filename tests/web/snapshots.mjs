@@ -12,7 +12,7 @@ await flow(async ({ visitor }) => {
   const token = await tokenOf(page)
   const run = async (command, of = id) => (await api(token, 'POST', `/api/sandboxes/${of}/exec`, { command })).stdout
   await page.getByText('No snapshots yet').waitFor()
-  await run('echo one > kept.txt')
+  await run('echo one > kept.txt; echo away > gone.txt; echo same > rights.txt; printf "end\\n" > newline.txt')
 
   const take = async (name) => {
     await page.getByRole('button', { name: 'Take a snapshot' }).click()
@@ -28,7 +28,7 @@ await flow(async ({ visitor }) => {
   await first.waitFor()
 
   // what changed since; what runs has to stand still for that, so a snapshot of now is offered
-  await run(`echo two > kept.txt; echo x > '${ODD}'; mkdir folder; printf 'a\\0b' > picture`)
+  await run(`echo two > kept.txt; echo x > '${ODD}'; mkdir folder; printf 'a\\0b' > picture; rm gone.txt; chmod 700 rights.txt; printf end > newline.txt`)
   await first.getByRole('button', { name: 'Compare' }).click()
   const dialog = page.getByRole('dialog')
   const differs = dialog.getByRole('list', { name: 'What differs' })
@@ -51,6 +51,15 @@ await flow(async ({ visitor }) => {
   await lines.locator('.diff-new', { hasText: 'x' }).waitFor()
   assert.equal(await lines.locator('.diff-gone').count(), 0)
   await back.click()
+  await differs.getByRole('button', { name: 'gone.txt' }).click() // and of one that is gone
+  await lines.locator('.diff-gone', { hasText: 'away' }).waitFor()
+  assert.equal(await lines.locator('.diff-new').count(), 0)
+  await back.click()
+  for (const name of ['rights.txt', 'newline.txt']) {
+    await differs.getByRole('button', { name }).click()
+    await dialog.getByText('Their lines are the same').waitFor()
+    await back.click()
+  }
   await differs.getByRole('button', { name: 'picture' }).click()
   await dialog.getByText('zero bytes').waitFor()
   await back.click()
@@ -77,7 +86,7 @@ await flow(async ({ visitor }) => {
   await first.getByRole('button', { name: 'Roll back' }).click()
   await dialog.getByRole('button', { name: 'Roll back' }).click()
   await toastWith(page, 'The files are those of first').waitFor()
-  assert.equal(await run('cat kept.txt; ls'), 'one\nkept.txt\n')
+  assert.equal(await run('cat kept.txt; ls'), 'one\ngone.txt\nkept.txt\nnewline.txt\nrights.txt\n')
   await line.getByText('before-first').waitFor()
 
   // another sandbox from it

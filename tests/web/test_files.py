@@ -9,6 +9,10 @@ def test_upload_of_a_hundred_megabytes(browse, house):
     browse("files_upload.mjs", house, seconds=500, mib=100)
 
 
+def test_a_folder_is_dropped(browse, house):
+    browse("files_drop.mjs", house)
+
+
 def test_strange_names(browse, house):
     browse("files_names.mjs", house)
 

@@ -30,6 +30,10 @@ def test_the_usual_limits(browse, make_house):
     browse("limits.mjs", make_house("rate_auth = unlimited\n"), watch_ms=30_000)
 
 
+def test_a_server_that_refuses(browse, house):
+    browse("refused.mjs", house)
+
+
 def test_keyboard(browse, house):
     browse("keyboard.mjs", house)
 
