@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { api, assert, dropSandbox, flow, given, openSandbox, signInByKey, tokenOf, until } from './harness.mjs'
+import { api, assert, dropSandbox, flow, given, openSandbox, signInByKey, SLOW, tokenOf, until } from './harness.mjs'
 import { newWallet } from './wallets.mjs'
 
 const folder = mkdtempSync(join(tmpdir(), 'upload-'))
@@ -39,7 +39,7 @@ await flow(async ({ visitor }) => {
     }).observe(document.body, { subtree: true, childList: true, attributes: true })
   })
   await page.locator('input[data-pick=files]').setInputFiles(large)
-  await page.locator('.uploads-line[data-state=done]').waitFor({ timeout: 240_000 })
+  await page.locator('.uploads-line[data-state=done]').waitFor({ timeout: 240_000 * SLOW })
   const seen = await page.evaluate(() => [...new Set(window.seen)])
   assert.ok(seen.some((value) => value > 0 && value < 100), `progress: ${seen}`)
   assert.equal((await exec(`sha256sum < ${place}/large.bin`)).split(' ')[0], sum)

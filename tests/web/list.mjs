@@ -45,6 +45,7 @@ await flow(async ({ visitor }) => {
 
   // stop, and undo it by resuming
   await choose(page, 'first-one', 'Stop')
+  await toastWith(page, 'first-one is stopped').hover() // it waits while one looks
   await rowOf(page, 'first-one').getByText('Stopped').waitFor()
   await page.getByLabel('State').selectOption('stopped')
   await rowOf(page, 'second-one').waitFor({ state: 'detached' })

@@ -19,8 +19,8 @@ await flow(async ({ visitor }) => {
   await stop('halted')
   await row('halted').getByText('Stopped').waitFor()
 
-  await tell('kill_operator') // with -9; the warden starts another
-  await toastWith(page, 'Back again.').waitFor()
+  // with -9; the warden starts another. What is said then is said for some seconds
+  await Promise.all([toastWith(page, 'Back again.').waitFor(), tell('kill_operator')])
   await page.locator('.connection').waitFor({ state: 'detached' })
   await api(token, 'POST', '/api/sandboxes', { profile: 'low', name: 'after' })
   await row('after').waitFor() // the stream goes on
@@ -28,7 +28,7 @@ await flow(async ({ visitor }) => {
   assert.equal(await stateOf(halted), 'stopped')
   assert.equal(await stateOf(before), 'running')
 
-  // no network at all: it is said, what is known stays, what is tried says that it was not done
+  // no network at all: it is said, what is known stays, what is tried says that it may not have been done
   await context.setOffline(true)
   await tell('kill_operator') // what is open is cut, too
   await page.locator('.connection').waitFor()

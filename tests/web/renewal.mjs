@@ -6,6 +6,7 @@ import { pane, ready, run } from './terminal.mjs'
 
 await flow(async ({ visitor }) => {
   const { page, context } = await visitor()
+  const began = Date.now()
   const renewals = []
   context.on('response', (r) => r.url().endsWith('/api/auth/session/renew') && renewals.push(r.status()))
   const first = await signInByKey(page, newWallet())
@@ -42,6 +43,6 @@ await flow(async ({ visitor }) => {
   await reach.getByRole('button', { name: 'Look at the change' }).click()
   await reach.getByRole('button', { name: 'Put into force' }).waitFor()
   assert.ok(renewals.every((status) => status === 200), `renewals: ${renewals}`)
-  assert.ok(renewals.length <= 8, `two tabs do not renew twice: ${renewals.length}`)
+  assert.ok(renewals.length <= 3 + (Date.now() - began) / 8000, `two tabs do not renew twice: ${renewals.length} in ${Date.now() - began} ms`)
   await dropSandbox(page, id)
 })

@@ -44,4 +44,4 @@ def test_papers(browse, verified):
     def leave():
         for name, text in (("latest.json", json.dumps(BAD)), ("latest.html", PAGE)):
             (verified.lib / "stockade/verify" / name).write_text(text)
-    browse("operator_papers.mjs", verified, answers={"verify": verify, "leave": leave})
+    browse("operator_papers.mjs", verified, answers={"verify": verify, "leave": leave}, seconds=500)
