@@ -48,8 +48,12 @@ int cgroup_run_open(const struct cgroup *sandbox, uint32_t run, bool make, struc
         for (int k = 0; r == 0 && k < CGROUP_CONTROLLERS; k++)
                 if (cgroup_is_for_runs(k) && sandbox->home[k] >= 0 && sandbox->home[k] != sandbox->into) {
                         r = open_v1(sandbox, k, make, &leaf);
+                        if (r == -ENOENT && !make)
+                                r = 0; /* half of it may be removed already */
                         any = true;
                 }
+        if (r == 0 && any && leaf.task_count == 0)
+                r = -ENOENT;
         if (r == 0 && !any && sandbox->into >= 0) {
                 leaf.into = open_leaf(sandbox->into, leaf.name, make);
                 r = leaf.into < 0 ? leaf.into : 0;
@@ -239,15 +243,14 @@ int cgroup_run_evict(const struct cgroup *leaf, const struct cgroup_owner *owner
 /* --- the end of one, and all of them --- */
 
 int cgroup_run_remove(const struct cgroup *sandbox, const struct cgroup *leaf) {
-        int result = 0;
-
+        /* what is busy in one hierarchy is busy in all: those that come after stay, and with them their counters */
         for (int k = 0; k < CGROUP_CONTROLLERS; k++)
                 if (cgroup_is_for_runs(k) && sandbox->home[k] >= 0 &&
                     unlinkat(sandbox->home[k], leaf->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-                        result = -errno;
+                        return -errno;
         if (leaf->into >= 0 && unlinkat(sandbox->into, leaf->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-                result = -errno;
-        return result;
+                return -errno;
+        return 0;
 }
 
 int cgroup_run_each(const struct cgroup *sandbox, void (*fn)(void *data, uint32_t run), void *data) {

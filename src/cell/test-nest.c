@@ -192,6 +192,15 @@ static void runs_have_leaves(void) {
         CHECK(cgroup_run_remove(&c, &other) == 0);
         cgroup_close(&leaf);
         cgroup_close(&other);
+        NEED(cgroup_run_open(&c, 5, true, &leaf) == 0); /* half of it is gone: the rest is found, and removed */
+        if (leaf.task_count > 1) {
+                CHECK(unlinkat(c.home[CGROUP_PIDS], leaf.name, AT_REMOVEDIR) == 0);
+                cgroup_close(&leaf);
+                NEED(cgroup_run_open(&c, 5, false, &leaf) == 0);
+        }
+        CHECK(cgroup_run_remove(&c, &leaf) == 0);
+        cgroup_close(&leaf);
+        CHECK(cgroup_run_open(&c, 5, false, &leaf) == -ENOENT);
 
         CHECK(cgroup_kill_pass(&c) >= 0);
         end(guest);

@@ -59,15 +59,17 @@ int use_leaf(struct request *q) {
         if (r < 0)
                 return r;
         bool there = cgroup_run_open(&c, q->m->run, false, &leaf) == 0;
+        if (there)
+                cgroup_close(&leaf); /* perhaps not all of it */
         if (!there && s->leaves >= WARDEN_LEAVES_MAX)
                 r = err_set(&q->err, ERR_LIMIT, "sandbox '%s' has %u runs with processes in them already", s->id,
                             s->leaves);
-        else if (!there) {
+        else {
                 r = cgroup_run_open(&c, q->m->run, true, &leaf);
                 if (r < 0)
                         (void)err_set(&q->err, r, "could not make a cgroup for run %u", q->m->run);
                 else
-                        s->leaves++;
+                        s->leaves += !there;
         }
         if (r == 0) {
                 r = cgroup_run_files(&c, &leaf, sandbox_owner(s, &owner), q->out);
