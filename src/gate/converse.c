@@ -103,11 +103,10 @@ void converse_timeout(struct flow *f) {
 static bool may_pass(struct flow *f, const struct flow_side *to, enum ward_way way) {
         if (pool_held(&to->out) > 0)
                 return false;
-        if (ward_allowance(f->ward, way, 1) > 0 || ward_spent(f->ward, way))
+        if (turn_take(f, way, 1) > 0 || ward_spent(f->ward, way))
                 return true;
         if (f->partial != PARTIAL_NONE)
                 flow_deadline(f, HEAD_MS); /* the peer is not to blame */
-        flow_wake(f, ward_wait(f->ward, way));
         return false;
 }
 

@@ -323,6 +323,7 @@ void flow_end(struct flow *f) {
         meet_give_exchange(f);
         meet_left(f);
         meet_ended(f);
+        turn_leave(f);
         loop_cancel(&f->task);
         loop_timer_clear(&f->timer);
         if (f->previous)

@@ -115,6 +115,8 @@ struct flow {
         bool queued;                              /* waits in SNIFF for a place */
         struct flow *queue_next, *queue_previous; /* of the ward */
 
+        struct turn turn[WARD_WAYS]; /* at the ward's bandwidth */
+
         /* refused */
         enum gate_reason reason;
         char detail[112];

@@ -11,7 +11,7 @@
 uint8_t relay_scratch[RELAY_CHUNK];
 static_assert(RELAY_CHUNK <= POOL_SIZE, "what cannot be written can be kept");
 
-enum moved { MOVED_ALL, MOVED_MORE, MOVED_WAIT, MOVED_FAILED, MOVED_GONE };
+enum moved { MOVED_ALL, MOVED_MORE, MOVED_FAILED, MOVED_GONE };
 
 /* Takes bytes from one side: how many, -errno. They are gone from it unless *ret_peeked. */
 static ssize_t take(struct flow_side *from, size_t most, bool *ret_peeked) {
@@ -35,7 +35,7 @@ static int give(struct flow_side *from, struct flow_side *to, size_t n, bool pee
         return 0;
 }
 
-/* One way, at most one chunk. MORE: there is more to do right now. WAIT: the ward's bandwidth is used up for now. */
+/* One way, at most one chunk. MORE: there is more to do right now. */
 static enum moved move_bytes(struct flow *f, struct flow_side *from, struct flow_side *to, enum ward_way way) {
         size_t given = 0;
         bool peeked;
@@ -51,9 +51,9 @@ static enum moved move_bytes(struct flow *f, struct flow_side *from, struct flow
         }
         if (!from->can_read || !to->can_write)
                 return MOVED_ALL;
-        size_t most = ward_allowance(f->ward, way, RELAY_CHUNK);
+        size_t most = turn_take(f, way, RELAY_CHUNK);
         if (most == 0 && !ward_spent(f->ward, way))
-                return MOVED_WAIT;
+                return MOVED_ALL; /* it is run again when its turn has come */
         ssize_t n = take(from, MAX(most, 1U), &peeked);
         if (n == -EAGAIN || n == -EINTR) {
                 from->can_read = false;
@@ -81,15 +81,12 @@ static enum moved move_bytes(struct flow *f, struct flow_side *from, struct flow
         return from->can_read && to->can_write ? MOVED_MORE : MOVED_ALL;
 }
 
-static bool moved(struct flow *f, enum moved m, enum ward_way way) {
+static bool moved(struct flow *f, enum moved m) {
         switch (m) {
         case MOVED_ALL:
                 return true;
         case MOVED_MORE:
                 loop_later(&f->task);
-                return true;
-        case MOVED_WAIT:
-                flow_wake(f, ward_wait(f->ward, way));
                 return true;
         case MOVED_FAILED:
                 flow_reset(f);
@@ -106,7 +103,7 @@ void relay_early(struct flow *f) {
 
         if (m != MOVED_GONE && f->ward->sums->totals.received != before)
                 f->served = true;
-        (void)moved(f, m, WARD_RECEIVED);
+        (void)moved(f, m);
 }
 
 void relay_step(struct flow *f) {
@@ -114,9 +111,9 @@ void relay_step(struct flow *f) {
                 converse_step(f);
                 return;
         }
-        if (!moved(f, move_bytes(f, &f->client, &f->server, WARD_SENT), WARD_SENT))
+        if (!moved(f, move_bytes(f, &f->client, &f->server, WARD_SENT)))
                 return;
-        if (!moved(f, move_bytes(f, &f->server, &f->client, WARD_RECEIVED), WARD_RECEIVED))
+        if (!moved(f, move_bytes(f, &f->server, &f->client, WARD_RECEIVED)))
                 return;
         if (f->client.shut && f->server.shut)
                 flow_end(f);

@@ -90,6 +90,7 @@ static struct ward *create(uint32_t id, struct err *err) {
         for (size_t i = 0; i < GATE_FD_COUNT; i++)
                 w->fds[i] = -EBADF;
         w->resume.fire = resume;
+        turns_init(w->turns);
         event_init(w);
         wards[id] = w;
         count++;
@@ -107,6 +108,7 @@ void ward_remove(struct ward *w) {
         resolve_forget(&w->resolving);
         event_finish(w);
         loop_timer_clear(&w->resume);
+        turns_finish(w->turns);
         rules_unload(&w->rules);
         if (w->secrets)
                 secrets_destroy(w->secrets);
@@ -293,10 +295,17 @@ size_t ward_allowance(struct ward *w, enum ward_way way, size_t want) {
         return (size_t)MIN(most, (uint64_t)want);
 }
 
-uint64_t ward_wait(const struct ward *w, enum ward_way way) {
-        const struct meter_bucket *b = &w->bandwidth[way];
+/* As many bytes together are worth a turn. */
+static uint64_t worth(const struct meter_bucket *b) {
+        return MIN(MAX(b->rate / WAIT_SHARE, (uint64_t)WAIT_MIN), b->burst);
+}
 
-        return meter_bucket_wait(b, MAX(b->rate / WAIT_SHARE, (uint64_t)WAIT_MIN));
+bool ward_plenty(struct ward *w, enum ward_way way) {
+        return meter_bucket_has(&w->bandwidth[way], loop_now()) >= worth(&w->bandwidth[way]);
+}
+
+uint64_t ward_wait(const struct ward *w, enum ward_way way) {
+        return meter_bucket_wait(&w->bandwidth[way], worth(&w->bandwidth[way]));
 }
 
 void ward_passed(struct ward *w, enum ward_way way, size_t bytes) {

@@ -11,15 +11,12 @@
 #include "gate/secret.h"
 #include "gate/synth.h"
 #include "gate/tls.h"
+#include "gate/turn.h"
 
 #define WARD_LOOKUPS       500 /* DNS questions a second, unless told otherwise */
 #define WARD_LOOKUPS_BURST 1000
 #define WARD_QUERIES_MAX   16  /* DNS connections over TCP at a time */
 #define WARD_RESOLVING_MAX 128 /* names that are being resolved for it at a time */
-
-enum ward_way { WARD_SENT, WARD_RECEIVED };
-
-struct flow;
 
 /* What is counted, in memory that outlives a gate: a budget is not new because the gate is. */
 struct ward_sums {
@@ -55,7 +52,8 @@ struct ward {
         uint32_t exchanges;              /* conversations under rules */
         uint32_t shaking, opened;        /* TLS: in the handshake, and all of it */
         struct flow *queue, *queue_last; /* flows that wait to shake hands */
-        struct meter_bucket bandwidth[2], lookups;
+        struct meter_bucket bandwidth[WARD_WAYS], lookups;
+        struct turns turns[WARD_WAYS]; /* flows that wait for bandwidth */
         struct meter_hosts hosts;
         struct event_log events;
         struct flow *flows; /* a list */
@@ -84,7 +82,8 @@ void ward_pause(struct ward *w, enum gate_fd which);
 
 /* How many bytes may pass this way now, at most want; 0: not now. */
 size_t ward_allowance(struct ward *w, enum ward_way way, size_t want);
-uint64_t ward_wait(const struct ward *w, enum ward_way way); /* when to ask again: milliseconds */
+bool ward_plenty(struct ward *w, enum ward_way way);         /* is there enough to be worth a turn? */
+uint64_t ward_wait(const struct ward *w, enum ward_way way); /* until there is: milliseconds */
 void ward_passed(struct ward *w, enum ward_way way, size_t bytes);
 /* Is nothing allowed this way any more, ever? Then somebody who wants to pass more ends it all: ward_exhaust records it
  * and closes every connection of the ward. */
