@@ -108,6 +108,8 @@ int sandbox_write_info(struct sandbox *s) {
                 buf_printf(&b, "slot %" PRId64 "\nuser %u\n", s->slot, s->user);
         if (nest)
                 buf_printf(&b, "nest %s\n", nest);
+        if (s->driver != DRIVER_NATIVE)
+                buf_printf(&b, "driver %s\n", driver_name(s->driver));
         if (s->networked)
                 buf_printf(&b, "network %s\n", s->cut ? "cut" : "gate");
         if (s->skeleton[0])
@@ -190,6 +192,11 @@ static int take_pair(struct sandbox *s, const char *key, const char *value) {
                 s->networked = true;
                 s->cut = str_eq(value, "cut");
                 return 0;
+        }
+        if (str_eq(key, "driver")) {
+                r = driver_find(value);
+                s->driver = r < 0 ? DRIVER_NATIVE : (enum driver)r;
+                return r < 0 ? -EBADMSG : 0;
         }
         if (str_eq(key, "tree")) {
                 (void)snprintf(s->skeleton, sizeof s->skeleton, "%s", value);

@@ -239,7 +239,8 @@ int use_freeze(struct request *q) {
 /* --- the list --- */
 
 static void list_sandbox(struct request *q, const struct sandbox *s) {
-        struct warden_message m = {.item = WARDEN_ITEM_SANDBOX, .pid = (uint64_t)s->pid, .start_time = s->start_time};
+        struct warden_message m = {
+                .item = WARDEN_ITEM_SANDBOX, .pid = (uint64_t)s->pid, .start_time = s->start_time, .driver = s->driver};
         struct cgroup c;
 
         memcpy(m.id, s->id, sizeof m.id);

@@ -15,6 +15,7 @@
 #include "cell/skeleton.h"
 #include "disk/volume.h"
 #include "warden/ceiling.h"
+#include "wire/driver.h"
 #include "wire/warden.h"
 
 #define WARDEN_NESTS   8
@@ -68,6 +69,7 @@ struct sandbox {
         struct err *failure;                /* why it could not be started */
         struct plan plan;                   /* while it starts, where its cell runs beside us: to say what failed */
         void *plan_bytes;
+        enum driver driver;
         struct cgroup_nest *nest; /* NULL: it has no cgroups */
         uint32_t leaves;
         uint64_t ended_ooms, ended_refusals; /* of runs whose leaf is gone */

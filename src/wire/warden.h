@@ -32,7 +32,7 @@
 enum warden_kind {
         WARDEN_HELLO = 1, /* version → version, flags (ROOTLESS, NO_FREEZE), numbers (enum warden_fact); first of all */
         WARDEN_LIST,      /* → one WARDEN_ITEM per sandbox, disk, image, gate; then the answer */
-        WARDEN_START,     /* id, disk, layers, image; fds: plan, and (flag AUTHORITY) ca.pem, ca-bundle, ca.jks
+        WARDEN_START,     /* id, driver, disk, layers, image; fds: plan, and (flag AUTHORITY) ca.pem, ca-bundle, ca.jks
                            * → pid, start time; fds: connection to the guest, then (flag NETWORKED in the answer)
                            * enum gate_fd TCP to MEMORY. -ENODATA: power was lost in the first moments of its disk,
                            * and the disk with it */
@@ -153,8 +153,9 @@ struct warden_message {
         uint32_t layer_count, split;
         uint32_t run;
         uint32_t slot;
-        uint32_t item;  /* enum warden_item */
-        uint32_t paper; /* enum warden_paper */
+        uint32_t item;   /* enum warden_item */
+        uint32_t driver; /* enum driver: START, ITEM of a sandbox */
+        uint32_t paper;  /* enum warden_paper */
         uint64_t size, inodes;
         uint64_t owner; /* DISK_MAKE: whose space this is; a number of the operator's */
         uint64_t pid, start_time;
