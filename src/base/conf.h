@@ -35,6 +35,8 @@ struct conf {
         uint64_t owner_clients, owner_watchers; /* connections, and those that follow something */
         uint64_t disk_reserve;                  /* free bytes below which writers are paused and new disks refused */
 
+        struct conf_list drivers; /* ways of isolation that are offered, the preferred one first */
+
         /* defaults of sandboxes */
         char profile[CONF_TEXT]; /* when none is named */
         uint64_t idle, lifetime; /* milliseconds; CONF_UNLIMITED: never */

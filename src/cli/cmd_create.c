@@ -11,7 +11,7 @@
 
 struct options {
         struct args_common common;
-        const char *profile, *name, *image, *owner, *key;
+        const char *profile, *name, *image, *driver, *owner, *key;
         struct args_list set, allow, secrets;
         bool memory_only;
 };
@@ -24,6 +24,8 @@ struct options {
                 "secret", 0, "NAME[=@FILE]", "a secret for the gate to put in: the variable, or a file", ARGS_LIST,    \
                         AT(secrets)                                                                                    \
         }
+#define DRIVER_ROW                                                                                                     \
+        { "driver", 0, "D", "how it is isolated: native, docker, gvisor, microvm, firecracker", ARGS_TEXT, AT(driver) }
 #define OWNER_ROW                                                                                                      \
         { "owner", 0, "OWNER", "for somebody else, as uid:1000 (root)", ARGS_TEXT, AT(owner) }
 #define KEY_ROW                                                                                                        \
@@ -35,6 +37,7 @@ static const struct args_option create_options[] = {
         NAME_ROW,
         {"image", 'i', "IMAGE", "what its tree is made of instead of the host's /usr", ARGS_TEXT, AT(image), NULL,
          WHAT_IMAGE},
+        DRIVER_ROW,
         {"memory-only", 0, NULL, "no disk: its files are gone when it stops", ARGS_FLAG, AT(memory_only)},
         {"allow", 'a', "HOST[:PORT]", "let it reach HOST (ports 80 and 443 if none is named)", ARGS_LIST, AT(allow)},
         SECRET_ROW,
@@ -58,7 +61,7 @@ const struct args_verb create_verb = {
         .count = ELEMENTSOF(create_options),
 };
 
-static const struct args_option fork_options[] = {NAME_ROW, SECRET_ROW, OWNER_ROW, KEY_ROW};
+static const struct args_option fork_options[] = {NAME_ROW, DRIVER_ROW, SECRET_ROW, OWNER_ROW, KEY_ROW};
 
 const struct args_verb fork_verb = {
         .name = "fork",
@@ -104,6 +107,7 @@ static int make(struct options *o, const char *snapshot, bool *ret_missing) {
         talk_str(&q, "name", o->name);
         talk_str(&q, "image", o->image);
         talk_str(&q, "snapshot", snapshot);
+        talk_str(&q, "driver", o->driver);
         talk_str(&q, "owner", o->owner);
         talk_str(&q, "key", o->key);
         if (o->memory_only)
@@ -140,6 +144,7 @@ static int fork_sandbox(const struct options *o, const char *sandbox) {
         talk_begin(&q, "fork");
         talk_str(&q, "sandbox", sandbox);
         talk_str(&q, "name", o->name);
+        talk_str(&q, "driver", o->driver);
         talk_str(&q, "key", o->key);
         if (o->secrets.count > 0 || o->owner) {
                 r = err_set(&err, ERR_INPUT, "there is no snapshot '%.64s', and --secret and --owner are for these",
