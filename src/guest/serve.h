@@ -25,10 +25,17 @@ struct guest {
         struct loop_timer nudge;  /* runs whose process has not executed yet */
         struct loop_timer accept; /* after a failed accept */
         int spare;                /* a descriptor to give up when there is none left for a new connection */
+        const char *peer;         /* in a box: the socket that we connect to; NULL: we listen */
+        struct loop_timer dial;
+        unsigned dial_ms; /* until the next attempt */
 };
 
 /* Serves on GUEST_LISTEN_FD for ever; returns only when it cannot begin. */
 int serve_main(void);
+
+/* In a box, where no descriptor is inherited and nobody waits for a report: connects to the Unix socket at path, and
+ * again whenever the connection is gone. That connection is as one that was accepted. */
+int serve_dial(const char *path);
 
 /* Something may be said, or read on. */
 void serve_wake(struct guest *g);

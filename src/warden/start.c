@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
 #include "warden/base-filter.h"
@@ -24,6 +25,8 @@
 #include "warden/warden.h"
 
 #define SERVE_MS      15000 /* a guest that does not serve by then never will */
+#define BOX_MS        20000 /* one in a box */
+#define MACHINE_MS    60000 /* one in a machine, which may have to be emulated */
 #define LISTEN_QUEUE  16
 #define AUTHORITY_MAX (2 << 20)
 #define ENV_MAX       512
@@ -45,6 +48,9 @@ struct start {
         char skeleton[PATH_MAX];
         char *argv[4];
         char *env[ENV_MAX + 1];
+        struct cell_box box; /* of a driver that has one */
+        char box_program[PATH_MAX], box_folder[PATH_MAX], box_ids[16];
+        char *box_argv[6];
 };
 
 /* --- before anything is made --- */
@@ -112,6 +118,48 @@ static int check_disks(struct start *t) {
         return 0;
 }
 
+static bool is_offered(const struct warden *w, const char *driver) {
+        for (size_t i = 0; i < w->conf.drivers.count; i++)
+                if (str_eq(w->conf.drivers.items[i], driver))
+                        return true;
+        return false;
+}
+
+/* The driver's program, where it has one. */
+static int find_box(struct start *t, const char *driver) {
+        struct warden *w = t->w;
+        struct err *err = &t->q->err;
+        char name[64];
+        int n;
+
+        (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
+        if (w->boxes) {
+                n = snprintf(t->box_program, sizeof t->box_program, "%s/%s", w->boxes, name);
+                if (n > 0 && (size_t)n < sizeof t->box_program && access(t->box_program, X_OK) == 0)
+                        return 0;
+        } else if (paths_helper(name, t->box_program, sizeof t->box_program, err) == 0)
+                return 0;
+        (void)err_set(err, ERR_UNENFORCED, "the driver '%s' is not installed: there is no program '%s'", driver, name);
+        return err_hint(err, "install the part of Stockade that has it, or ask for another driver");
+}
+
+static int check_driver(struct start *t) {
+        const char *name = driver_name((enum driver)t->q->m->driver);
+        struct err *err = &t->q->err;
+
+        if (!is_offered(t->w, name)) {
+                (void)err_set(err, ERR_UNENFORCED, "no sandbox may be run by the driver '%s' here", name);
+                return err_hint(err, "stockade.conf: drivers would have to name it");
+        }
+        if (t->q->m->driver == DRIVER_NATIVE)
+                return 0;
+        if (t->w->rootless) {
+                (void)err_set(err, ERR_UNENFORCED, "the driver '%s' needs root", name);
+                return err_hint(err, "use the driver native, or a daemon that root started");
+        }
+        return find_box(t, name);
+}
+
 static int check_all(struct start *t) {
         struct warden *w = t->w;
         struct err *err = &t->q->err;
@@ -125,6 +173,8 @@ static int check_all(struct start *t) {
         if (w->sandbox_count >= WARDEN_SANDBOXES_MAX)
                 return err_set(err, ERR_LIMIT, "there are %d sandboxes already", WARDEN_SANDBOXES_MAX);
         int r = prepare_core_handler(err);
+        if (r == 0)
+                r = check_driver(t);
         if (r == 0)
                 r = read_plan(t);
         if (r == 0)
@@ -311,6 +361,24 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
+static int make_box(struct start *t) {
+        struct sandbox *s = t->s;
+
+        if (s->driver == DRIVER_NATIVE)
+                return 0;
+        int n = snprintf(t->box_folder, sizeof t->box_folder, "%s/sandboxes/%s", t->w->run_path, s->id);
+        if (n < 0 || (size_t)n >= sizeof t->box_folder)
+                return err_set(&t->q->err, -ENAMETOOLONG, "cannot name the folder of sandbox '%s'", s->id);
+        (void)snprintf(t->box_ids, sizeof t->box_ids, "%u", t->cell.id_base);
+        char *const words[] = {t->box_program, (char *)(uintptr_t) "start", s->id, t->box_ids,
+                               (char *)(uintptr_t)CELL_GUEST_PATH};
+        memcpy(t->box_argv, words, sizeof words);
+        t->box = (struct cell_box){
+                .program = t->box_program, .argv = t->box_argv, .folder = t->box_folder, .plan = t->q->fds[0]};
+        t->cell.box = &t->box;
+        return 0;
+}
+
 static bool does_without(const struct ceiling_plan *asks, const char *key) {
         for (size_t i = 0; i < asks->accepted_count; i++)
                 if (str_eq(asks->accepted[i], key))
@@ -346,9 +414,12 @@ static int make_all(struct start *t) {
                 r = mount_disk(t);
         if (r == 0)
                 r = find_overlay(t);
+        if (r == 0)
+                r = make_box(t);
         if (r < 0)
                 return r;
-        find_skeleton(t);
+        if (!t->cell.box) /* what a driver changes in the tree must not be others' */
+                find_skeleton(t);
         make_arguments(t);
         if (t->asks.networked) {
                 int memory = network_memory(t->s, true);
@@ -361,14 +432,27 @@ static int make_all(struct start *t) {
 
 /* --- the process --- */
 
+/* What its keeper said, which nobody has to believe: a code of ours, and a sentence that does not end with an errno. */
+static int explain_box(const struct sandbox *s, const struct report *r, const struct report_words *words,
+                       struct err *err) {
+        bool known = r->error >= ERR_LIMIT && r->error <= ERR_REFUSED;
+
+        (void)err_set(err, known ? r->error : ERR_UNENFORCED, "the driver '%s' could not start the sandbox: %s",
+                      driver_name(s->driver), words->text);
+        if (words->hint[0])
+                (void)err_hint(err, "%s", words->hint);
+        return err->code;
+}
+
 /* What the cell has to say before its exec. 0, 1 when the guest serves, or the error of a step. */
 static int take_reports(struct sandbox *s, const struct plan *plan, struct err *err) {
         struct report r;
+        struct report_words words;
         int fds[CELL_REPORT_FDS];
         size_t count = 0;
         int n;
 
-        while ((n = cell_receive(s->report, &r, fds, &count)) == 1) {
+        while ((n = cell_receive(s->report, &r, &words, fds, &count)) == 1) {
                 if (r.kind == REPORT_NETWORK && count == NET_FDS && s->sockets[0] < 0 && s->networked)
                         for (; count > 0; count--)
                                 s->sockets[count - 1] = high_fd(fds[count - 1]);
@@ -376,6 +460,8 @@ static int take_reports(struct sandbox *s, const struct plan *plan, struct err *
                         (void)close(fds[--count]);
                 if (r.kind == REPORT_STEP_FAILED && plan->bytes)
                         return cell_explain(plan, &r, err);
+                if (r.kind == REPORT_BOX_FAILED && s->driver != DRIVER_NATIVE)
+                        return explain_box(s, &r, &words, err);
                 if (r.kind == REPORT_SERVING)
                         return 1;
         }
@@ -442,11 +528,26 @@ static void serves(struct sandbox *s) {
         step("answered");
 }
 
+static unsigned serve_ms(const struct sandbox *s) {
+        switch (s->driver) {
+        case DRIVER_NATIVE:
+                return SERVE_MS;
+        case DRIVER_MICROVM:
+        case DRIVER_FIRECRACKER:
+                return MACHINE_MS;
+        case DRIVER_DOCKER:
+        case DRIVER_GVISOR:
+        case DRIVER_COUNT:
+        default:
+                return BOX_MS;
+        }
+}
+
 static void too_long(struct loop_timer *t) {
         struct sandbox *s = LOOP_OWNER(t, struct sandbox, timer);
         struct err err = {0};
 
-        (void)err_set(&err, -ETIMEDOUT, "the guest did not serve within %d s", SERVE_MS / 1000);
+        (void)err_set(&err, -ETIMEDOUT, "the guest did not serve within %u s", serve_ms(s) / 1000);
         give_up(s, &err);
 }
 
@@ -577,6 +678,7 @@ int start_request(struct request *q) {
         t.s = sandbox_new(q->w, q->m->id);
         if (!t.s)
                 return err_set(&q->err, -ENOMEM, "could not make a sandbox");
+        t.s->driver = (enum driver)q->m->driver;
         r = make_all(&t);
         if (r == 0)
                 r = launch(&t);
@@ -594,7 +696,7 @@ int start_request(struct request *q) {
         s->start_serial = q->m->serial;
         sandbox_add(s);
         s->timer.fire = too_long;
-        loop_timer_set(q->w->loop, &s->timer, loop_now(q->w->loop) + SERVE_MS);
+        loop_timer_set(q->w->loop, &s->timer, loop_now(q->w->loop) + serve_ms(s));
         s->report = high_fd(s->report);
         s->reports.ready = reported;
         sandbox_watch_exit(s);

@@ -48,12 +48,17 @@ static int open_cgroup(struct request *q, bool for_runs, struct cgroup *ret) {
         return r < 0 ? err_set(&q->err, r, "cannot open the cgroups of sandbox '%s'", q->s->id) : 0;
 }
 
+/* Processes in a box are in no cgroup that could be named inside. */
+static bool has_leaves(const struct sandbox *s) {
+        return s->nest && s->driver == DRIVER_NATIVE;
+}
+
 int use_leaf(struct request *q) {
         struct sandbox *s = q->s;
         struct cgroup c, leaf;
         struct cgroup_owner owner;
 
-        if (!s->nest)
+        if (!has_leaves(s))
                 return 0; /* no cgroups, no files to write to */
         int r = open_cgroup(q, true, &c);
         if (r < 0)
@@ -101,7 +106,7 @@ static int end_leaf(struct sandbox *s, uint32_t run, bool kill, unsigned looks, 
         struct cgroup c, leaf;
 
         memset(usage, 0xff, sizeof *usage);
-        if (!s->nest)
+        if (!has_leaves(s))
                 return kill ? -EOPNOTSUPP : 0;
         int r = cgroup_nest_find_runs(s->nest, s->id, &c);
         if (r < 0)
@@ -197,7 +202,7 @@ int use_usage(struct request *q) {
         struct cgroup c, leaf;
 
         memset(&q->answer.usage, 0xff, sizeof q->answer.usage);
-        if (!q->s->nest)
+        if (!q->s->nest || (q->m->run != 0 && !has_leaves(q->s)))
                 return 0;
         int r = open_cgroup(q, q->m->run != 0, &c);
         if (r < 0)

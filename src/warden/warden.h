@@ -189,6 +189,7 @@ struct warden {
 
         /* operator.c */
         const char *operator_program; /* --operator; NULL: ours */
+        const char *boxes;            /* --boxes: where the programs of drivers are; NULL: beside ours */
         pid_t operator_pid;
         int operator_pidfd, operator_lock, listener; /* operator_lock: its folder, as it has it */
         struct loop_watch operator_exit;

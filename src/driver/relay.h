@@ -1,0 +1,33 @@
+/* Bytes between the operator and the guest of a box, both ways, with a bounded buffer for each.
+ *
+ * A connection from outside is paired with a connection of the guest's that was never used before: streams of two
+ * operators never mix. A newer one from outside takes the place of the older; what had come from that one is passed on
+ * as far as the guest takes it at once, then both ends are closed, and the guest dials again. Nothing is looked at, and
+ * descriptors that come along are not taken. A side that does not read holds up the other one's sender. */
+#pragma once
+
+#include <poll.h>
+
+#include "base/macro.h"
+
+#define RELAY_ROOM  (32 * 1024)
+#define RELAY_POLLS 4
+
+struct relay_lane {
+        uint8_t bytes[RELAY_ROOM];
+        size_t start, end;
+        bool ended; /* its source has said its last */
+        bool deaf;  /* nobody takes it any more: what comes is thrown away */
+};
+
+struct relay {
+        int outer_door, inner_door; /* listening */
+        int outer, inner;           /* connections; -EBADF: none */
+        bool paired;
+        bool met; /* the guest was there once */
+        struct relay_lane in, out;
+};
+
+void relay_init(struct relay *r, int outer_door, int inner_door);
+void relay_ask(const struct relay *r, struct pollfd polls[RELAY_POLLS]);
+void relay_answer(struct relay *r, const struct pollfd polls[RELAY_POLLS]);
