@@ -76,9 +76,6 @@ static const struct row {
                   "reads what the host's permissions let everybody read."},
         {AT(ceiling_network), YES_NO, .standard = "yes", CEILING,
          .about = "Whether a sandbox may have a network, through the gate."},
-        {AT(drivers), WORDS, .standard = "native", CEILING,
-         .about = "Drivers that a sandbox may be run by: native, docker, gvisor, microvm, firecracker. One that is not "
-                  "named here is refused, whatever the host has."},
         {AT(ceiling_memory), BYTES, 1 << 20, .standard = "16GiB", CEILING, .about = "Memory of one sandbox."},
         {AT(ceiling_cpus), CPUS, 1, .standard = "16", CEILING, .about = "Processors of one sandbox."},
         {AT(ceiling_processes), COUNT, 1, .standard = "16k", CEILING, .about = "Processes and threads of one sandbox."},

@@ -24,7 +24,6 @@ struct conf {
         struct conf_list ceiling_devices; /* device nodes beyond null, zero, full, urandom, tty */
         bool ceiling_whole_tree;          /* the profile high: the host's tree copy-on-write */
         bool ceiling_network;
-        struct conf_list drivers; /* ways to run a sandbox that may be asked for: native, docker, … */
         uint64_t ceiling_memory, ceiling_cpus, ceiling_processes; /* of one sandbox; cpus in thousandths */
         uint64_t ceiling_disk, ceiling_inodes;
 
