@@ -18,9 +18,9 @@
 #include "base/kernel.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
-#include "warden/base-filter.h"
 #include "warden/step.h"
 #include "warden/warden.h"
 
