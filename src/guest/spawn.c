@@ -74,11 +74,11 @@ static int open_pipes(struct ends *e, bool input) {
 static int open_other_end(int master) {
         char path[32];
         unsigned number;
-        int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        int fd = ioctl(master, (int)TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 
         if (fd >= 0 || errno != ENOTTY)
                 return fd < 0 ? -errno : fd;
-        if (ioctl(master, TIOCGPTN, &number) < 0)
+        if (ioctl(master, (int)TIOCGPTN, &number) < 0)
                 return -errno;
         (void)snprintf(path, sizeof path, "/dev/pts/%u", number);
         fd = open(path, O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
