@@ -262,7 +262,7 @@ def test_a_shell_with_a_terminal(door, box):
         t.until(b"31 97")
         t.until(b"term=")
         t.resize(40, 120)
-        t.type("sleep 0.3; stty size\n")
+        t.type("until stty size | grep '40 1''20'; do sleep 0.1; done\n")  # keys and the new size come by different ways
         t.until(b"40 120")
         t.type("sleep 100\n")
         for turn in range(20):  # a shell that is about to start it takes the first one for itself
@@ -395,8 +395,12 @@ def test_a_connection_has_so_many_channels(door, box, tmp_path):
     try:
         assert harness.until(lambda: os.path.exists(path))
         many = [subprocess.Popen(["ssh", "-F", "none", "-S", path, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "x@y",
-                                  "sleep 1; echo ok"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                  "until [ -e /tmp/go ]; do sleep 0.1; done; echo ok"],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 for _ in range(20)]
+        # none that has a channel ends before the last has asked for one
+        harness.until(lambda: sum(p.poll() is not None for p in many) >= 4)
+        assert door.client.sh(box, "touch /tmp/go")["exit_code"] == 0
         assert [p.communicate()[0] for p in many].count(b"ok\n") == 16
     finally:
         first.terminate()
