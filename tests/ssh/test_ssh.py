@@ -309,7 +309,7 @@ def test_a_port_inside(door, box):
             assert b"200 OK" in ask()
         assert ask(here + 1) == b"", "another host than the sandbox was reached"
     finally:
-        through.terminate()
+        through.kill()
         through.wait()
         through.stderr.close()
 
@@ -403,8 +403,37 @@ def test_a_connection_has_so_many_channels(door, box, tmp_path):
         assert door.client.sh(box, "touch /tmp/go")["exit_code"] == 0
         assert [p.communicate()[0] for p in many].count(b"ok\n") == 16
     finally:
-        first.terminate()
+        first.kill()  # SIGTERM between its look at signals and its poll() is seen a keepalive later
         first.wait()
+
+
+@pytest.mark.parametrize("rekey", ["default", "2M"])
+def test_much_output_beside_channels_that_wait(door, box, tmp_path, rekey):
+    """The client's word that it takes more may be read while another channel is looked after: it counts all the same."""
+    path, size = str(tmp_path / "shared"), 50_000_000
+    first = door.start("ssh", "-M", "-N", "-S", path, "-o", f"RekeyLimit={rekey}", f"{box}@127.0.0.1", stderr=subprocess.DEVNULL)
+    channels = []
+
+    def channel(command):
+        made = subprocess.Popen(["ssh", "-F", "none", "-S", path, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "x@y",
+                                 f"echo on; {command}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        channels.append(made)
+        assert made.stdout.readline() == b"on\n"
+        return made
+    try:
+        assert harness.until(lambda: os.path.exists(path))
+        much = channel(f"read go; head -c {size} /dev/zero")
+        others = [channel("exec cat") for _ in range(15)]
+        watch = harness.Stopwatch(door.daemon.operator, *door.sessions(), first.pid, much.pid)
+        much.stdin.write(b"go\n")
+        much.stdin.flush()
+        assert len(much.stdout.read(size)) == size
+        assert watch.seconds < 50, watch.wall  # whoever is forgotten waits for 60 s, each time
+        assert all(one.poll() is None for one in others)
+    finally:
+        for process in (*channels, first):
+            process.kill()
+            process.communicate()
 
 
 def test_its_process_can_do_nothing(door, box):
