@@ -268,6 +268,26 @@ def test_a_plan_without_a_network_has_no_link(boxes, low, inside):
     assert inside(guest).output("exec 3<>/dev/tcp/192.0.2.7/443")[1] != 0
 
 
+def test_what_is_left_elsewhere_is_removed(boxes, low):
+    def left(id):
+        return pathlib.Path(f"/dev/shm/box-plain-{id}").exists()
+
+    id, _, _, _ = boxes.begin(wishing(low, "leave"), driver=DOCKER)
+    assert left(id)
+    boxes.stop(id)
+    assert not left(id)
+    id, answer, _, _ = boxes.begin(wishing(low, "leave"), driver=DOCKER)
+    os.kill(answer.pid, signal.SIGKILL)
+    assert boxes.wait_told("gone").id == id and not left(id)
+    id, answer, _, _ = boxes.begin(wishing(low, "leave"), driver=DOCKER)
+    boxes.kill()
+    os.kill(answer.pid, signal.SIGKILL)
+    assert left(id)
+    boxes.start(args=boxes.args)
+    assert boxes.wait_told("gone").id == id and not left(id)
+    assert boxes.running() == set() and not cgroups(id)
+
+
 def test_refusals(boxes, low, make):
     e = refused(lambda: boxes.begin(low, driver=MICROVM), ERR_UNENFORCED, "microvm")
     assert "drivers" in e.hint
