@@ -17,7 +17,6 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/log.h"
-#include "base/paths.h"
 #include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
@@ -126,24 +125,6 @@ static bool is_offered(const struct warden *w, const char *driver) {
         return false;
 }
 
-/* The driver's program, where it has one. */
-static int find_box(struct start *t, const char *driver) {
-        struct warden *w = t->w;
-        struct err *err = &t->q->err;
-        char name[64];
-        int n;
-
-        (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
-        if (w->boxes) {
-                n = snprintf(t->box_program, sizeof t->box_program, "%s/%s", w->boxes, name);
-                if (n > 0 && (size_t)n < sizeof t->box_program && access(t->box_program, X_OK) == 0)
-                        return 0;
-        } else if (paths_helper(name, t->box_program, sizeof t->box_program, err) == 0)
-                return 0;
-        (void)err_set(err, ERR_UNENFORCED, "the driver '%s' is not installed: there is no program '%s'", driver, name);
-        return err_hint(err, "install the part of Stockade that has it, or ask for another driver");
-}
-
 static int check_driver(struct start *t) {
         const char *name = driver_name((enum driver)t->q->m->driver);
         struct err *err = &t->q->err;
@@ -158,7 +139,7 @@ static int check_driver(struct start *t) {
                 (void)err_set(err, ERR_UNENFORCED, "the driver '%s' needs root", name);
                 return err_hint(err, "use the driver native, or a daemon that root started");
         }
-        return find_box(t, name);
+        return box_find(t->w, (enum driver)t->q->m->driver, t->box_program, err);
 }
 
 static int check_all(struct start *t) {

@@ -69,6 +69,24 @@ _noreturn_ static void become(const struct keeper_task *t, int network, int word
         _exit(126);
 }
 
+/* Something outside of the sandbox's namespaces that only destroy removes. */
+static const char *left(const char *id) {
+        static char path[64];
+
+        (void)snprintf(path, sizeof path, "/dev/shm/box-plain-%s", id);
+        return path;
+}
+
+static int leave(const char *id) {
+        _cleanup_fd_ int fd = open(left(id), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        return fd < 0 ? -errno : 0;
+}
+
+static int destroy(const char *id, struct err *err) {
+        return unlink(left(id)) < 0 && errno != ENOENT ? err_set(err, -errno, "cannot remove '%s'", left(id)) : 0;
+}
+
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         int pair[2];
 
@@ -83,6 +101,8 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         _cleanup_fd_ int network = make_network(t, err);
         if (network < 0)
                 return network;
+        if (str_eq(wish(t), "leave") && leave(t->id) < 0)
+                return err_set(err, -errno, "could not leave something behind");
         int door = keeper_listen(place, SOCKET, err);
         if (door < 0)
                 return door;
@@ -105,7 +125,7 @@ static int probe(void) {
 }
 
 int main(int argc, char **argv) {
-        static const struct keeper_driver plain = {.probe = probe, .start = start};
+        static const struct keeper_driver plain = {.probe = probe, .start = start, .destroy = destroy};
 
         return keeper_main(&plain, argc, argv);
 }
