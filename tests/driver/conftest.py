@@ -1,0 +1,14 @@
+"""Sandboxes with real boxes, in the harness of the warden's tests: a warden of its own for each test."""
+import importlib.util
+import pathlib
+import sys
+
+WARDEN = pathlib.Path(__file__).resolve().parent.parent / "warden"
+sys.path.insert(0, str(WARDEN))
+
+_spec = importlib.util.spec_from_file_location("warden_conftest", WARDEN / "conftest.py")
+_harness = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_harness)
+
+make, warden, low, medium, networked, inside = (
+    getattr(_harness, name) for name in "make warden low medium networked inside".split())
