@@ -43,7 +43,8 @@ int stage_make(uint32_t id_base, struct err *err) {
 }
 
 /* runsc makes its root read-only once more, and names no other flag then: a user namespace may not lose those that it
- * was given. Nothing is executed there with rights of the file's, and no device is opened, as far as the host can see. */
+ * was given. Nothing is executed there with rights of the file's, and no device is opened, as far as the host can see.
+ */
 static int loosen_root(int tree) {
         struct mount_attr attr = {.attr_clr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 
