@@ -138,6 +138,8 @@ static bool is_done_elsewhere(enum plan_op op) {
         case OP_LOOPBACK:
         case OP_NETWORK:
         case OP_DEVPTS:
+        case OP_MASK: /* by a mount of the host's that is empty and read-only */
+        case OP_HIDE:
         case OP_PIVOT:
         case OP_SESSION:
         case OP_NO_NESTING:
@@ -172,9 +174,6 @@ static int add_step(struct places *l, const struct oci_options *o, const struct 
                 return is_own(s) ? 0 : add_place(l, o, s->text[0], false, exec, err);
         case OP_PROGRAM:
                 return add_program(l, o, s, err);
-        case OP_HIDE:
-        case OP_MASK:
-                return is_own(s) ? 0 : add_place(l, o, s->text[0], false, false, err);
         case OP_READONLY:
                 p = find_place(l, s->text[0]);
                 if (p)

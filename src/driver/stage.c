@@ -80,7 +80,7 @@ static int mount_place(void) {
         root = open(STAGE_TREE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (place < 0 || root < 0)
                 return place < 0 ? place : -errno;
-        point = kernel_openat2(root, BOX_PLACE + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+        point = kernel_openat2(root, &BOX_PLACE[1], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (point < 0)
                 return point;
