@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@
 struct keeper {
         struct keeper_box box;
         struct relay relay;
+        uint8_t secret[BOX_SECRET_SIZE];
         int signals;
         bool serving;
         char tail[TAIL_ROOM];
@@ -260,8 +262,11 @@ static int run(struct keeper *k) {
 
 static int start_box(const struct keeper_driver *d, char **words, struct keeper *k, uint32_t *ret_id, struct err *err) {
         static char *env[ENV_MAX + 1];
-        struct keeper_task t = {.id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD};
+        struct keeper_task t = {
+                .id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD, .secret = k->secret};
 
+        if (getrandom(k->secret, sizeof k->secret, 0) != sizeof k->secret)
+                return err_set(err, -errno, "no random bytes for the box's secret");
         if (parse_base(words[1], &t.id_base) < 0)
                 return err_set(err, ERR_INPUT, "'%.40s' is no host id for a box", words[1]);
         int r = map_plan(&t, err);
@@ -302,7 +307,7 @@ static int start(const struct keeper_driver *d, char **words) {
                 say_failed(&err);
                 return 125;
         }
-        relay_init(&k.relay, BOX_LISTEN_FD, k.box.door);
+        relay_init(&k.relay, BOX_LISTEN_FD, k.box.door, k.box.secret ? k.secret : NULL);
         return run(&k);
 }
 

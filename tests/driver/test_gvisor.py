@@ -256,6 +256,40 @@ def test_adoption(boxes, box, low, inside):
     until(lambda: not alive(keeper))
 
 
+def test_only_the_guest_is_taken_for_it(boxes, box, low, inside):
+    """Whoever runs inside can dial the keeper too."""
+    id, _, c = box(low)
+    run = c.exec("/usr/bin/python3", "-c", """
+import select, socket, time
+held = []
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    s.setblocking(False)
+    try:
+        s.connect("/run/stockade/box/door")
+        s.send(bytes(16))
+        held.append(s)
+        print("dialed", flush=True)
+    except OSError:
+        pass
+    for h in select.select(held, [], [], 0.01)[0]:
+        said = h.recv(100)
+        if said:
+            print("heard", said, flush=True)
+        held.remove(h)
+    time.sleep(0.02)
+""", number=7)
+    c.wait(lambda: b"dialed" in run.out)
+    for n in range(5):
+        c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+        assert 7 in c.list_runs() and c.output("echo yes", number=20 + n)[0] == "yes\n"
+    heard = c.attach(c.list_runs()[7], {})
+    c.wait(lambda: heard.out)
+    assert b"heard" not in heard.out
+    mine = "import os; print(os.readlink('/proc/1/fd/0') if os.access('/proc/1/fd', os.R_OK) else 'no'); open('/proc/1/mem', 'rb').read(1)"
+    assert "Error" in python(c, mine, number=30)
+
+
 @pytest.mark.parametrize("which", ["keeper", "runsc-sandbox", "runsc-gofer"])
 def test_killed_parts_take_the_rest_along(boxes, box, low, which):
     id, keeper, _ = box(low)
