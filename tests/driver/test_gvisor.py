@@ -1,5 +1,6 @@
 """Sandboxes in boxes of gVisor's, with a real runsc: what code inside can do, and what is left when it is gone."""
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import time
 
 import plans
 import pytest
+import test_disks
 import wire
 from daemon import Refused, alive, cgroups, new_id, until
 from test_box import below, status
@@ -163,6 +165,12 @@ def test_disk(boxes, box, with_disk, inside):  # noqa: F811
     boxes.stop(id)
     _, _, c = box(with_disk, disk=disk)
     assert c.output("echo more >> file && cat file native", cwd=HOME)[0] == "kept\nmore\ntoo\n"
+
+
+def test_an_image_is_the_root(boxes, inside):
+    """The same as natively."""
+    boxes.begin = functools.partial(boxes.begin, driver=GVISOR)
+    test_disks.test_images(boxes, inside)
 
 
 def test_more_memory_than_allowed_ends_this_sandbox_alone(boxes, box, low):
