@@ -14,6 +14,7 @@
 #include "driver/enter.h"
 #include "driver/gvisor-probe.h"
 #include "driver/keeper.h"
+#include "driver/link.h"
 #include "driver/oci.h"
 #include "driver/runsc.h"
 #include "driver/stage.h"
@@ -101,6 +102,17 @@ static int wait_started(pid_t runsc, int words, struct err *err) {
         return err_hint(err, "'stockade doctor' says what runsc needs here");
 }
 
+/* The box's link. runsc takes its addresses over, and drives the device from inside. */
+static int make_link(pid_t pid, struct err *err) {
+        char path[40];
+
+        (void)snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
+        _cleanup_fd_ int namespace = open(path, O_RDONLY | O_CLOEXEC);
+        if (namespace < 0)
+                return err_set(err, -errno, "cannot open the box's network namespace");
+        return link_veth("box", "eth0", namespace, err);
+}
+
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         char program[PATH_MAX];
         int ends[2];
@@ -127,7 +139,8 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                                       .networked = t->networked,
                                       .writable_root = writable_root,
                                       .input = input,
-                                      .output = output};
+                                      .output = output,
+                                      .link = t->networked ? make_link : NULL};
         r = runsc_start(&s, &pid, err);
         if (r == 0)
                 r = wait_started(pid, words, err);
