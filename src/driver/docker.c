@@ -2,8 +2,8 @@
  *
  * Its pid namespace, network namespace and filter are the engine's; the tree, ids, limits and the rest of the plan are
  * the cell's own (join.c). The container is not below us: it ends with the sandbox's cgroups, into which its first
- * process was moved, or when we end, because the warden then kills them. The engine removes its record by itself;
- * `destroy` does where the engine did not run at that moment. */
+ * process was moved, or when we end, because the warden then kills them. The engine removes its record by itself; what
+ * it could not remove, `destroy` does, or whoever starts the next one. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -17,6 +17,7 @@
 #include "driver/inside.h"
 #include "driver/join.h"
 #include "driver/keeper.h"
+#include "driver/link.h"
 #include "driver/profile.h"
 #include "wire/driver.h"
 
@@ -91,6 +92,18 @@ static int open_process(const struct engine *e, const char *id, int *ret, struct
         return 0;
 }
 
+/* The engine gives it none; its one link is to the gate's sockets, which are in our network namespace. */
+static int open_network(const struct keeper_task *t, int process, int *ret, struct err *err) {
+        _cleanup_fd_ int network = openat(process, "ns/net", O_RDONLY | O_CLOEXEC);
+
+        if (network < 0)
+                return err_set(err, -errno, "cannot open the container's network namespace");
+        int r = t->networked ? link_veth("gate", "eth0", network, err) : 0;
+        if (r == 0)
+                *ret = TAKE_FD(network);
+        return r;
+}
+
 static int make_container(const struct engine *e, const struct keeper_task *t, const struct options *o,
                           struct err *err) {
         char image[CONTAINER_IMAGE_SIZE];
@@ -104,6 +117,7 @@ static int make_container(const struct engine *e, const struct keeper_task *t, c
                               .gid = t->gid,
                               .ipv6 = access("/proc/sys/net/ipv6", F_OK) == 0};
 
+        container_sweep(e);
         int r = container_remove(e, t->id, err);
         if (r == 0)
                 r = container_image(e, image, err);
@@ -118,11 +132,13 @@ static int fill_container(const struct engine *e, const struct keeper_task *t, s
 
         int r = open_process(e, t->id, &process, err);
         if (r == 0)
+                r = open_network(t, process, &network, err);
+        if (r == 0)
                 r = open_door(&mount, &door, err);
         if (r < 0)
                 return r;
-        struct join j = {.task = t, .process = process, .door = mount};
-        r = join_container(&j, &box->end, &network, err);
+        struct join j = {.task = t, .process = process, .network = network, .door = mount};
+        r = join_container(&j, &box->end, err);
         if (r == 0)
                 box->door = TAKE_FD(door);
         return r;

@@ -34,6 +34,8 @@
 #include "driver/container.h"
 #include "wire/box.h"
 
+#define CONNECT_MS 8000 /* until a program that was started is there */
+
 /* Where the child stood when something failed. */
 enum stage {
         STAGE_ENTER,
@@ -142,14 +144,6 @@ static int make_user_namespace(const struct keeper_task *t, int *ret, struct err
 }
 
 /* --- before the child enters --- */
-
-static int open_process(const struct join *j, struct visit *v, struct err *err) {
-        v->mount_ns = openat(j->process, "ns/mnt", O_RDONLY | O_CLOEXEC);
-        v->network = openat(j->process, "ns/net", O_RDONLY | O_CLOEXEC);
-        if (v->mount_ns < 0 || v->network < 0)
-                return err_set(err, -errno, "cannot open the namespaces of the container's first process");
-        return 0;
-}
 
 /* The warden's cgroup namespace: ours begins at the sandbox's own cgroup, and the kernel lets nobody be moved into it
  * from outside by somebody who sees no more than that. */
@@ -261,7 +255,7 @@ static int attach(const struct visit *v, struct cell_context *c) {
         c->root = open(CONTAINER_TREE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (c->root < 0)
                 return -errno;
-        return kernel_move_mount(v->door, "", c->root, BOX_PLACE + 1, MOVE_MOUNT_F_EMPTY_PATH);
+        return kernel_move_mount(v->door, "", c->root, &BOX_PLACE[1], MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 /* The engine's root lands on top of ours and is detached; everybody who had it as root has ours now. */
@@ -289,7 +283,7 @@ static int connect_inside(void) {
         if (fd < 0)
                 return -errno;
         memcpy(at.sun_path + 1, JOIN_SOCKET, sizeof JOIN_SOCKET - 1);
-        for (unsigned waited = 0; waited < JOIN_MS; waited++, sleep_ms(1)) {
+        for (unsigned waited = 0; waited < CONNECT_MS; waited++, sleep_ms(1)) {
                 if (connect(fd, (struct sockaddr *)&at, size) == 0)
                         return TAKE_FD(fd);
                 if (errno != ECONNREFUSED)
@@ -384,10 +378,8 @@ static int explain(const struct keeper_task *t, const struct report *r, struct e
         if (r->kind == REPORT_STEP_FAILED)
                 return cell_explain(&t->plan, r, err);
         (void)err_set(err, error, "%s", r->step < STAGE_COUNT ? stage_text[r->step] : "could not join the container");
-        if (r->step == STAGE_HAND)
-                (void)err_hint(err,
-                               "the engine's runtime has to run containers on this kernel, as runc does; for gVisor "
-                               "there is the driver gvisor");
+        (void)err_hint(err, "the engine's runtime has to run containers on this kernel, as runc does; for gVisor "
+                            "there is the driver gvisor");
         return error;
 }
 
@@ -428,32 +420,31 @@ static int send_visitor(struct visit *v, int *ret_end, struct err *err) {
 }
 
 static void close_visit(struct visit *v) {
-        int *const all[] = {&v->mount_ns, &v->network, &v->outer_cgroup_ns, &v->user_ns, &v->tree};
+        int *const all[] = {&v->mount_ns, &v->outer_cgroup_ns, &v->user_ns, &v->tree};
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++)
                 fd_close(all[i]);
 }
 
-int join_container(const struct join *j, int *ret_end, int *ret_network, struct err *err) {
+int join_container(const struct join *j, int *ret_end, struct err *err) {
         struct visit v = {.task = j->task,
                           .mount_ns = -EBADF,
-                          .network = -EBADF,
+                          .network = j->network,
                           .outer_cgroup_ns = -EBADF,
                           .user_ns = -EBADF,
                           .tree = -EBADF,
                           .door = j->door};
 
-        int r = open_process(j, &v, err);
-        if (r == 0)
-                r = open_outer_cgroups(&v, err);
+        v.mount_ns = openat(j->process, "ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (v.mount_ns < 0)
+                return err_set(err, -errno, "cannot open the container's mount namespace");
+        int r = open_outer_cgroups(&v, err);
         if (r == 0)
                 r = copy_tree(j, &v, err);
         if (r == 0)
                 r = make_user_namespace(j->task, &v.user_ns, err);
         if (r == 0)
                 r = send_visitor(&v, ret_end, err);
-        if (r == 0)
-                *ret_network = TAKE_FD(v.network);
         close_visit(&v);
         return r;
 }

@@ -230,7 +230,7 @@ static int reap(struct keeper *k) {
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == k->box.pid)
+                if (pid == k->box.pid && k->box.end < 0)
                         return box_ended(k, status);
         return -1;
 }

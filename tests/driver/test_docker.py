@@ -12,7 +12,9 @@ import plans
 import pytest
 import wire
 from daemon import alive, cgroups, new_id, until
+from test_box import _answers
 from test_life import refused
+from test_network import DNS, MEMORY, reach
 
 NATIVE, DOCKER = 0, 1
 ERR_UNENFORCED = -1002
@@ -33,6 +35,21 @@ def engine():
 
 def conf(e, more=""):
     return f"drivers = native docker\ndocker_socket = {e.socket}\n{more}"
+
+
+@pytest.fixture
+def another():
+    """another(*args): an engine with these options."""
+    made = []
+
+    def one(*args):
+        made.append(engines.Engine(tempfile.mkdtemp(prefix="stockade-engine-", dir="/var/tmp"), args))
+        made[-1].start()
+        return made[-1]
+
+    yield one
+    for e in made:
+        e.clear()
 
 
 @pytest.fixture
@@ -172,6 +189,34 @@ def test_a_disk_has_the_right_ids(docker, medium, inside):
     assert said.split()[:3] == ["kept", "more", "1000"] and "No space left" in said
 
 
+def test_the_network_is_the_gate(docker, engine, networked, inside):
+    id, _, guest, fds = docker.begin(networked, driver=DOCKER)
+    assert len(fds) == MEMORY + 1
+    c = inside(guest)
+    assert reach(c, fds, 5) == b"world\n"
+    dns = socket.socket(fileno=os.dup(fds[DNS]))
+    run = c.exec("/bin/bash", "-c", "exec 3<>/dev/udp/198.18.0.1/53 && echo question >&3 && timeout 5 head -n 1 <&3", number=6)
+    until(lambda: _answers(dns))
+    c.end(run)
+    assert run.out == b"question\n"
+    devices = pathlib.Path(f"/proc/{engine.pid(id)}/net/dev").read_text().splitlines()[2:]
+    assert {line.split(":")[0].strip() for line in devices} == {"lo", "eth0"}
+    assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
+    assert c.output("exec 3<>/dev/udp/9.9.9.9/443 && echo x >&3 && sleep 0.1 && echo x >&3", number=8)[1] != 0
+    dns.close()
+    wire.close(fds)
+    docker.stop(id)
+    nothing_left(docker, engine, id)
+
+
+def test_a_plan_without_a_network_has_no_link(docker, engine, low, inside):
+    id, answer, guest, _ = docker.begin(low, driver=DOCKER)
+    for pid in (answer.pid, engine.pid(id)):
+        devices = pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+        assert {line.split(":")[0].strip() for line in devices} <= {"lo"}
+    assert inside(guest).output("exec 3<>/dev/tcp/192.0.2.7/443")[1] != 0
+
+
 def test_freeze_and_thaw(docker, engine, low, inside):
     id, _, guest, _ = docker.begin(low, driver=DOCKER)
     c = inside(guest)
@@ -276,15 +321,22 @@ def test_destroy_and_probe(docker, engine, low):
     assert not said["offered"] and said["why"] and said["fix"]
 
 
-def test_the_engine_ends(make, low):
-    own = engines.Engine(tempfile.mkdtemp(prefix="stockade-engine-", dir="/var/tmp"))
-    own.start()
-    try:
-        d = make(conf=conf(own))
-        d.start()
-        id, answer, *_ = d.begin(low, driver=DOCKER)
-        own.stop()
-        assert d.wait_told("gone").id == id and not alive(answer.pid) and not cgroups(id)
-        refused(lambda: d.begin(low, driver=DOCKER), ERR_UNENFORCED, "does not answer")
-    finally:
-        own.clear()
+def test_an_engine_that_maps_ids(make, another, low, inside):
+    own = another("--userns-remap=daemon")
+    d = make(conf=conf(own))
+    d.start()
+    id, _, guest, _ = d.begin(low, driver=DOCKER)
+    assert inside(guest).output("id -u; cat /proc/self/uid_map")[0].split()[:2] == ["1000", "0"]
+    assert int(status(own.pid(id))["Uid"].split()[0]) >= 0x40000000
+    d.stop(id)
+    nothing_left(d, own, id)
+
+
+def test_the_engine_ends(make, another, low):
+    own = another()
+    d = make(conf=conf(own))
+    d.start()
+    id, answer, *_ = d.begin(low, driver=DOCKER)
+    own.stop()
+    assert d.wait_told("gone").id == id and not alive(answer.pid) and not cgroups(id)
+    refused(lambda: d.begin(low, driver=DOCKER), ERR_UNENFORCED, "does not answer")
