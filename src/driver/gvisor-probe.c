@@ -102,7 +102,8 @@ static const char config[] =
         "  \"gidMappings\": [{\"containerID\": 0, \"hostID\": 0, \"size\": 65536}]}}";
 
 static int make_tree(struct err *err) {
-        static const char *const folders[] = {"/run", "/run/stockade", BOX_PLACE, "/proc", "/dev", "/sys", "/tmp", NOEXEC};
+        static const char *const folders[] = {"/run", "/run/stockade", BOX_PLACE, "/proc",
+                                              "/dev", "/sys",          "/tmp",    NOEXEC};
         char path[64];
 
         if (mount("none", STAGE_TREE, "tmpfs", 0, "size=64k,nr_inodes=32,mode=755") < 0)
@@ -142,8 +143,12 @@ static int run_box(const char *program, uint32_t id_base, struct findings *f) {
         if (null < 0 || pipe2(ends, O_CLOEXEC) < 0)
                 return err_set(&f->err, -errno, "could not make a pipe");
         _cleanup_fd_ int words = ends[0], output = ends[1];
-        const struct runsc_start s = {
-                .program = program, .id_base = id_base, .ids = CELL_ID_RANGE, .attached = true, .input = null, .output = output};
+        const struct runsc_start s = {.program = program,
+                                      .id_base = id_base,
+                                      .ids = CELL_ID_RANGE,
+                                      .attached = true,
+                                      .input = null,
+                                      .output = output};
         r = runsc_start(&s, &pid, &f->err);
         if (r < 0)
                 return r;
@@ -229,7 +234,9 @@ int gvisor_probe(void) {
         json_str(&j, "why", f.err.text);
         json_str(&j, "fix", f.err.hint);
         json_str(&j, "note",
-                 r < 0 || f.held[TRIAL_AUTOMOUNT] ? "" : "this runsc does not know AT_NO_AUTOMOUNT: ls and stat of coreutils 9 fail inside; a newer runsc has it");
+                 r < 0 || f.held[TRIAL_AUTOMOUNT] ? ""
+                                                  : "this runsc does not know AT_NO_AUTOMOUNT: ls and stat of "
+                                                    "coreutils 9 fail inside; a newer runsc has it");
         json_open(&j, "guarantees", '{');
         for (unsigned i = 0; i < GUARANTEE_COUNT; i++)
                 json_str(&j, guarantee_name(i), r < 0 ? "the driver is not to be had here" : sentence(&f, i));

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@
 struct keeper {
         struct keeper_box box;
         struct relay relay;
+        uint8_t secret[BOX_SECRET_SIZE];
         int signals;
         bool serving;
         char tail[TAIL_ROOM];
@@ -233,7 +235,7 @@ static int reap(struct keeper *k) {
 }
 
 static int run(struct keeper *k) {
-        struct pollfd polls[RELAY_POLLS + 2];
+        struct pollfd polls[RELAY_POLLS + 3];
         struct signalfd_siginfo info;
 
         for (;;) {
@@ -244,8 +246,11 @@ static int run(struct keeper *k) {
                 relay_ask(&k->relay, polls);
                 polls[RELAY_POLLS] = (struct pollfd){.fd = k->signals, .events = POLLIN};
                 polls[RELAY_POLLS + 1] = (struct pollfd){.fd = k->box.words, .events = POLLIN};
+                polls[RELAY_POLLS + 2] = (struct pollfd){.fd = k->box.pid > 0 ? -1 : k->box.end, .events = POLLIN};
                 if (poll(polls, ELEMENTSOF(polls), -1) < 0)
                         continue;
+                if (polls[RELAY_POLLS + 2].revents)
+                        return box_ended(k, 0); /* how is known to its parent alone */
                 if (polls[RELAY_POLLS].revents)
                         (void)!read(k->signals, &info, sizeof info); /* one stands for all */
                 if (polls[RELAY_POLLS + 1].revents)
@@ -258,17 +263,26 @@ static int run(struct keeper *k) {
 
 /* --- verbs --- */
 
+static char *const *options;
+
+char *const *keeper_options(void) {
+        return options;
+}
+
 static int start_box(const struct keeper_driver *d, char **words, struct keeper *k, uint32_t *ret_id, struct err *err) {
         static char *env[ENV_MAX + 1];
-        struct keeper_task t = {.id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD};
+        struct keeper_task t = {
+                .id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD, .secret = k->secret};
 
+        if (getrandom(k->secret, sizeof k->secret, 0) != sizeof k->secret)
+                return err_set(err, -errno, "no random bytes for the box's secret");
         if (parse_base(words[1], &t.id_base) < 0)
                 return err_set(err, ERR_INPUT, "'%.40s' is no host id for a box", words[1]);
         int r = map_plan(&t, err);
         if (r < 0)
                 return r;
         read_plan(&t, env);
-        k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF};
+        k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF, .end = -EBADF};
         r = d->start(&t, &k->box, err);
         (void)munmap((void *)(uintptr_t)t.plan.bytes, t.plan.size);
         *ret_id = t.id_base;
@@ -302,7 +316,7 @@ static int start(const struct keeper_driver *d, char **words) {
                 say_failed(&err);
                 return 125;
         }
-        relay_init(&k.relay, BOX_LISTEN_FD, k.box.door);
+        relay_init(&k.relay, BOX_LISTEN_FD, k.box.door, k.box.secret ? k.secret : NULL);
         return run(&k);
 }
 
@@ -315,14 +329,24 @@ static int destroy(const struct keeper_driver *d, const char *id) {
         return 1;
 }
 
+/* What follows the words of a verb. */
+static bool is_verb(int argc, char **argv, const char *verb, int words) {
+        if (argc < 2 + words || !str_eq(argv[1], verb))
+                return false;
+        options = argv + 2 + words;
+        return true;
+}
+
 int keeper_main(const struct keeper_driver *d, int argc, char **argv) {
-        if (argc == 2 && str_eq(argv[1], "probe"))
+        if (is_verb(argc, argv, "probe", 0))
                 return d->probe();
-        if (argc == 3 && str_eq(argv[1], "destroy"))
+        if (is_verb(argc, argv, "destroy", 1))
                 return destroy(d, argv[2]);
-        if (argc == 5 && str_eq(argv[1], "start"))
+        if (is_verb(argc, argv, "start", 3))
                 return start(d, argv + 2);
-        (void)fprintf(stderr, "Usage: %s probe | start ID ID-BASE GUEST | destroy ID\nThe warden starts it.\n",
+        (void)fprintf(stderr,
+                      "Usage: %s probe | start ID ID-BASE GUEST | destroy ID, then OPTION=VALUE…\n"
+                      "The warden starts it.\n",
                       argv[0]);
         return 2;
 }

@@ -108,8 +108,9 @@ static int add_bind(struct places *l, const struct oci_options *o, const struct 
         if (s->flags & STEP_DEVICE)
                 return check_device(s->text[1], err);
         if (is_own(s))
-                return err_set(err, ERR_UNENFORCED, "files: a gvisor box has a %.5s of its own, so '%s' cannot be there",
-                               s->text[1], s->text[1]);
+                return err_set(err, ERR_UNENFORCED,
+                               "files: a gvisor box has a %.5s of its own, so '%s' cannot be there", s->text[1],
+                               s->text[1]);
         return add_place(l, o, s->text[1], s->flags & STEP_WRITE, !(s->flags & STEP_NOEXEC), err);
 }
 
@@ -137,6 +138,8 @@ static bool is_done_elsewhere(enum plan_op op) {
         case OP_LOOPBACK:
         case OP_NETWORK:
         case OP_DEVPTS:
+        case OP_MASK: /* by a mount of the host's that is empty and read-only */
+        case OP_HIDE:
         case OP_PIVOT:
         case OP_SESSION:
         case OP_NO_NESTING:
@@ -171,9 +174,6 @@ static int add_step(struct places *l, const struct oci_options *o, const struct 
                 return is_own(s) ? 0 : add_place(l, o, s->text[0], false, exec, err);
         case OP_PROGRAM:
                 return add_program(l, o, s, err);
-        case OP_HIDE:
-        case OP_MASK:
-                return is_own(s) ? 0 : add_place(l, o, s->text[0], false, false, err);
         case OP_READONLY:
                 p = find_place(l, s->text[0]);
                 if (p)
@@ -290,11 +290,16 @@ static void put_limit(struct json *j, const char *name, uint64_t value) {
 
 static const char *limit_name(uint64_t resource) {
         static const char *const names[] = {
-                [RLIMIT_CPU] = "RLIMIT_CPU",         [RLIMIT_FSIZE] = "RLIMIT_FSIZE",
-                [RLIMIT_DATA] = "RLIMIT_DATA",       [RLIMIT_STACK] = "RLIMIT_STACK",
-                [RLIMIT_CORE] = "RLIMIT_CORE",       [RLIMIT_NOFILE] = "RLIMIT_NOFILE",
-                [RLIMIT_AS] = "RLIMIT_AS",           [RLIMIT_MEMLOCK] = "RLIMIT_MEMLOCK",
-                [RLIMIT_NPROC] = "RLIMIT_NPROC",     [RLIMIT_SIGPENDING] = "RLIMIT_SIGPENDING",
+                [RLIMIT_CPU] = "RLIMIT_CPU",
+                [RLIMIT_FSIZE] = "RLIMIT_FSIZE",
+                [RLIMIT_DATA] = "RLIMIT_DATA",
+                [RLIMIT_STACK] = "RLIMIT_STACK",
+                [RLIMIT_CORE] = "RLIMIT_CORE",
+                [RLIMIT_NOFILE] = "RLIMIT_NOFILE",
+                [RLIMIT_AS] = "RLIMIT_AS",
+                [RLIMIT_MEMLOCK] = "RLIMIT_MEMLOCK",
+                [RLIMIT_NPROC] = "RLIMIT_NPROC",
+                [RLIMIT_SIGPENDING] = "RLIMIT_SIGPENDING",
                 [RLIMIT_MSGQUEUE] = "RLIMIT_MSGQUEUE",
         };
 
@@ -314,7 +319,8 @@ static int put_limits(struct json *j, const struct plan *p, struct err *err) {
                 if (s.op != OP_RLIMIT)
                         continue;
                 if (!limit_name(s.number[0]))
-                        return err_set(err, ERR_UNENFORCED, "limits: a gvisor box does not know limit %llu of processes",
+                        return err_set(err, ERR_UNENFORCED,
+                                       "limits: a gvisor box does not know limit %llu of processes",
                                        (unsigned long long)s.number[0]);
                 put_limit(j, limit_name(s.number[0]), s.number[1]);
         }

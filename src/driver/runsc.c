@@ -21,7 +21,8 @@
 
 #define WORDS_MAX 4096
 
-static char *const environment[] = {(char[]){"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, NULL};
+static char *const environment[] = {(char[]){"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+                                    NULL};
 
 int runsc_find(char ret[PATH_MAX], struct err *err) {
         static const char *const places[] = {"/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/local/sbin/runsc",

@@ -43,7 +43,8 @@ int stage_make(uint32_t id_base, struct err *err) {
 }
 
 /* runsc makes its root read-only once more, and names no other flag then: a user namespace may not lose those that it
- * was given. Nothing is executed there with rights of the file's, and no device is opened, as far as the host can see. */
+ * was given. Nothing is executed there with rights of the file's, and no device is opened, as far as the host can see.
+ */
 static int loosen_root(int tree) {
         struct mount_attr attr = {.attr_clr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 
@@ -79,7 +80,7 @@ static int mount_place(void) {
         root = open(STAGE_TREE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (place < 0 || root < 0)
                 return place < 0 ? place : -errno;
-        point = kernel_openat2(root, BOX_PLACE + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+        point = kernel_openat2(root, &BOX_PLACE[1], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (point < 0)
                 return point;

@@ -18,9 +18,9 @@
 #include "base/kernel.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
-#include "warden/base-filter.h"
 #include "warden/step.h"
 #include "warden/warden.h"
 
@@ -50,7 +50,8 @@ struct start {
         char *env[ENV_MAX + 1];
         struct cell_box box; /* of a driver that has one */
         char box_program[PATH_MAX], box_folder[PATH_MAX], box_ids[16];
-        char *box_argv[6];
+        char *box_argv[8];
+        char box_options[2][CONF_TEXT + 16];
 };
 
 /* --- before anything is made --- */
@@ -237,6 +238,18 @@ static int take_ids(struct start *t) {
         return 0;
 }
 
+/* What the cgroup may hold so that so many processes can run inside. The kernel of a gvisor box counts those itself
+ * (RLIMIT_NPROC); out here each of them is eight processes and threads at rest and dozens in a crowd, and the kernel
+ * some sixty more. It ends, and the sandbox with it, when it cannot have another: that is so for a crowd of hundreds,
+ * since the host has to be left with enough. */
+static uint64_t host_processes(enum driver d, uint64_t inside) {
+        const uint64_t kernel = 256, at_rest = 8, in_a_crowd = 64, crowd = 4096;
+
+        if (d != DRIVER_GVISOR || inside >= UINT32_MAX)
+                return inside;
+        return kernel + MAX(at_rest * inside, MIN(in_a_crowd * inside, crowd));
+}
+
 static int make_cgroups(struct start *t) {
         const struct ceiling_plan *asks = &t->asks;
         struct cgroup_limits l = CGROUP_LIMITS_NONE;
@@ -245,7 +258,7 @@ static int make_cgroups(struct start *t) {
                 return err_set(&t->q->err, ERR_UNENFORCED, "this host gives us no cgroups");
         l.cpus = asks->cpus;
         l.memory = asks->memory;
-        l.processes = asks->processes;
+        l.processes = host_processes(t->s->driver, asks->processes);
         l.disk_read = asks->disk_read;
         l.disk_write = asks->disk_write;
         l.want_cpu_usage = true;
@@ -361,6 +374,18 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
+/* What root's configuration has for this driver. */
+static void add_options(struct start *t, size_t at) {
+        const struct conf *conf = &t->w->conf;
+
+        if (t->s->driver != DRIVER_DOCKER)
+                return;
+        (void)snprintf(t->box_options[0], sizeof t->box_options[0], "socket=%s", conf->docker_socket);
+        (void)snprintf(t->box_options[1], sizeof t->box_options[1], "runtime=%s", conf->docker_runtime);
+        for (size_t i = 0; i < ELEMENTSOF(t->box_options); i++)
+                t->box_argv[at + i] = t->box_options[i];
+}
+
 static int make_box(struct start *t) {
         struct sandbox *s = t->s;
 
@@ -373,6 +398,7 @@ static int make_box(struct start *t) {
         char *const words[] = {t->box_program, (char *)(uintptr_t) "start", s->id, t->box_ids,
                                (char *)(uintptr_t)CELL_GUEST_PATH};
         memcpy(t->box_argv, words, sizeof words);
+        add_options(t, ELEMENTSOF(words));
         t->box = (struct cell_box){
                 .program = t->box_program, .argv = t->box_argv, .folder = t->box_folder, .plan = t->q->fds[0]};
         t->cell.box = &t->box;

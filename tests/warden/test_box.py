@@ -12,6 +12,7 @@ import pytest
 import wire
 from daemon import Refused, alive, cgroups, until
 from test_life import refused
+from test_network import DENIALS, DNS, MEMORY, reach
 
 NATIVE, DOCKER, GVISOR, MICROVM, FIRECRACKER = range(5)
 ERR_UNENFORCED = -1002
@@ -184,6 +185,51 @@ def test_adoption(boxes, low, inside):
     assert second.output("echo still")[0] == "still\n"
     boxes.stop(id)
     assert not alive(answer.pid) and not cgroups(id)
+
+
+def test_the_network_is_the_gate(boxes, networked, inside):
+    id, answer, guest, fds = boxes.begin(networked, driver=DOCKER)
+    assert len(fds) == MEMORY + 1
+    c = inside(guest)
+    assert reach(c, fds, 5) == b"world\n"
+    dns = socket.socket(fileno=os.dup(fds[DNS]))
+    run = c.exec("/bin/bash", "-c", "exec 3<>/dev/udp/198.18.0.1/53 && echo question >&3 && timeout 5 head -n 1 <&3", number=6)
+    until(lambda: _answers(dns))
+    c.end(run)
+    assert run.out == b"question\n"
+    assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
+    assert c.output("exec 3<>/dev/udp/9.9.9.9/443 && echo x >&3 && sleep 0.1 && echo x >&3", number=8)[1] != 0  # refused at once
+    dns.close()
+    wire.close(fds)
+
+    boxes.kill()
+    boxes.start(args=boxes.args)
+    again = boxes.ask("network", id=id)[1]
+    assert len(again) == MEMORY + 1
+    os.pwrite(again[DENIALS], b"no rule for evil.test\n", 0)
+    c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+    assert "no rule for evil.test" in c.output("cat /run/stockade/net/denials", number=9)[0]
+    assert reach(c, again, 10) == b"world\n"
+    wire.close(again)
+
+
+def _answers(dns):
+    try:
+        data, control, _, whom = dns.recvmsg(100, 256)
+    except BlockingIOError:
+        return False
+    # as the gate does: from the address that was asked, over whichever device
+    info = [(level, kind, raw[:16] + bytes(4)) for level, kind, raw in control if level == socket.IPPROTO_IPV6]
+    dns.sendmsg([data], info, 0, whom)
+    return True
+
+
+def test_a_plan_without_a_network_has_no_link(boxes, low, inside):
+    _, answer, guest, _ = boxes.begin(low, driver=DOCKER)
+    for pid in (answer.pid, below(answer.pid)[0]):
+        devices = pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+        assert {line.split(":")[0].strip() for line in devices} <= {"lo"}
+    assert inside(guest).output("exec 3<>/dev/tcp/192.0.2.7/443")[1] != 0
 
 
 def test_refusals(boxes, low, make):
