@@ -79,8 +79,8 @@ static pid_t start_side(int line, int listener, int hand) {
 
         if (pid == 0) {
                 hand_inside = hand;
-                c = (struct carry){.line = line, .gone = -EBADF, .listener = listener, .dial = dial};
-                _exit(carry_run(&c) < 0 ? 1 : 0);
+                c = (struct carry){.line = line, .listener = listener, .dial = dial};
+                _exit(carry_run(&c, -EBADF) < 0 ? 1 : 0);
         }
         return pid;
 }

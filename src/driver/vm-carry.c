@@ -260,41 +260,50 @@ static int turn_end(struct carry *c, short events) {
         return may_say_data(c) ? read_end(c) : 0;
 }
 
-static int turn(struct carry *c) {
+enum { POLL_LINE, POLL_END, POLL_LISTENER };
+
+int carry_begin(struct carry *c) {
+        c->end = -EBADF;
+        return fcntl(c->line, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+void carry_ask(const struct carry *c, struct pollfd polls[CARRY_POLLS]) {
         bool watched;
         short events = end_events(c, &watched);
-        struct pollfd fds[] = {
-                {.fd = c->line, .events = (short)(POLLIN | (c->out_size > 0 ? POLLOUT : 0))},
-                {.fd = watched ? c->end : -1, .events = events},
-                {.fd = c->gone, .events = POLLIN},
-                {.fd = out_room(c) >= CARRY_HEAD + CARRY_PIECE ? c->listener : -1, .events = POLLIN},
-        };
 
-        if (poll(fds, ELEMENTSOF(fds), -1) < 0)
-                return errno == EINTR ? 0 : -errno;
-        if (fds[2].revents)
-                return 1;
+        polls[POLL_LINE] = (struct pollfd){.fd = c->line, .events = (short)(POLLIN | (c->out_size > 0 ? POLLOUT : 0))};
+        polls[POLL_END] = (struct pollfd){.fd = watched ? c->end : -1, .events = events};
+        polls[POLL_LISTENER] = (struct pollfd){.fd = out_room(c) >= CARRY_HEAD + CARRY_PIECE ? c->listener : -1,
+                                               .events = POLLIN};
+}
+
+int carry_answer(struct carry *c, const struct pollfd polls[CARRY_POLLS]) {
         uint32_t number = c->number;
-        int r = fds[0].revents & (POLLIN | POLLHUP | POLLERR) ? read_line(c) : 0;
-        if (r == 0 && fds[1].revents && number == c->number) /* and not of the one that was there before */
-                r = turn_end(c, fds[1].revents);
+        int r = polls[POLL_LINE].revents & (POLLIN | POLLHUP | POLLERR) ? read_line(c) : 0;
+
+        if (r == 0 && polls[POLL_END].revents && number == c->number) /* and not of the one that was there before */
+                r = turn_end(c, polls[POLL_END].revents);
         if (r == 0)
                 r = tell_took(c);
-        if (r == 0 && fds[3].revents)
+        if (r == 0 && polls[POLL_LISTENER].revents)
                 r = take_over(c);
         return r == 0 ? flush_line(c) : r;
 }
 
-int carry_run(struct carry *c) {
-        c->end = -EBADF;
-        if (fcntl(c->line, F_SETFL, O_NONBLOCK) < 0)
-                return -errno;
-        int r;
-        do
-                r = turn(c);
-        while (r == 0);
+int carry_run(struct carry *c, int gone) {
+        struct pollfd polls[CARRY_POLLS + 1];
+        int r = carry_begin(c);
+
+        while (r == 0) {
+                carry_ask(c, polls);
+                polls[CARRY_POLLS] = (struct pollfd){.fd = gone, .events = POLLIN};
+                if (poll(polls, ELEMENTSOF(polls), -1) < 0)
+                        r = errno == EINTR ? 0 : -errno;
+                else
+                        r = polls[CARRY_POLLS].revents ? 1 : carry_answer(c, polls);
+        }
         drop_end(c);
-        return r > 0 ? 0 : r;
+        return MIN(r, 0);
 }
 
 /* --- before there are connections --- */

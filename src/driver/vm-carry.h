@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,13 +41,12 @@ struct carry_ring {
 
 struct carry {
         int line;
-        int gone; /* ends carry_run when it can be read: a pidfd, say; negative: none */
         /* The keeper's side: whoever connects here begins a connection, in the place of the one before. Negative: this
          * is the machine's side, which for each connection asks for one to the guest. */
         int listener;
         int (*dial)(void);
 
-        /* carry_run's own */
+        /* carry's own, from carry_begin on */
         int end; /* of the present connection */
         uint32_t number;
         bool ending;     /* no more comes: closed when all is delivered */
@@ -59,8 +59,16 @@ struct carry {
         size_t out_first, out_size;
 };
 
-/* Carries until the line or `gone` ends (0), the other side breaks the protocol (-EPROTO), or something fails. */
-int carry_run(struct carry *c);
+#define CARRY_POLLS 3
+
+/* Turns: what to poll for, and what came of it. carry_answer returns 0, 1 when the line has ended, -EPROTO when the
+ * other side breaks the protocol, or another -errno; after any but 0 there is nothing more to carry. */
+int carry_begin(struct carry *c);
+void carry_ask(const struct carry *c, struct pollfd polls[CARRY_POLLS]);
+int carry_answer(struct carry *c, const struct pollfd polls[CARRY_POLLS]);
+
+/* Carries until the line has ended or `gone` (a pidfd, say; negative: none) can be read: 0, or -errno. */
+int carry_run(struct carry *c, int gone);
 
 /* For what comes before: a whole frame, blocking. carry_read takes up to size bytes and returns how many there were;
  * -EMSGSIZE if there are more, -EPIPE when the line has ended. */

@@ -213,9 +213,9 @@ static int serve(struct machine *m, struct err *err) {
         if (r < 0)
                 return r;
         r = carry_write(m->line, CARRY_READY, NULL, 0);
-        c = (struct carry){.line = m->line, .gone = m->pidfd, .listener = -EBADF, .dial = dial_guest};
+        c = (struct carry){.line = m->line, .listener = -EBADF, .dial = dial_guest};
         if (r == 0)
-                r = carry_run(&c);
+                r = carry_run(&c, m->pidfd);
         return r < 0 ? err_set(err, r, "the machine's line broke") : 0;
 }
 

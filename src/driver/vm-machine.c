@@ -172,8 +172,12 @@ static int expect(const struct machine *m, enum carry_kind wanted, int timeout_m
         return kind == wanted ? 0 : err_set(err, -EPROTO, "the machine does not answer as ours do");
 }
 
+int machine_wait_up(const struct machine *m, int timeout_ms, struct err *err) {
+        return expect(m, CARRY_UP, timeout_ms, err);
+}
+
 int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms, struct err *err) {
-        int r = expect(m, CARRY_UP, timeout_ms, err);
+        int r = machine_wait_up(m, timeout_ms, err);
 
         if (r == 0 && carry_write(m->line, CARRY_PLAN, p->bytes, p->size) < 0)
                 r = err_set(err, -EPIPE, "the machine took no plan");

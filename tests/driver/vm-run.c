@@ -93,8 +93,8 @@ static int run(char **argv, struct err *err) {
         if (r == 0) {
                 (void)printf("serving\n");
                 (void)fflush(stdout);
-                carry = (struct carry){.line = m.line, .gone = STDIN_FILENO, .listener = listener};
-                r = carry_run(&carry);
+                carry = (struct carry){.line = m.line, .listener = listener};
+                r = carry_run(&carry, STDIN_FILENO);
                 if (r < 0)
                         (void)err_set(err, r, "the line broke");
         }
