@@ -36,7 +36,7 @@ static int dial(const struct sockaddr_un *at) {
 
 static void begin(void) {
         memset(&relay, 0, sizeof relay);
-        relay_init(&relay, door(&outer_at), door(&inner_at));
+        relay_init(&relay, door(&outer_at), door(&inner_at), NULL);
 }
 
 static void end(void) {
