@@ -399,10 +399,9 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
                                 (void)err_set(
                                         err, ERR_UNENFORCED,
                                         "this kernel lacks a part of nftables that leads connections to the gate");
-                                return err_hint(
-                                        err,
-                                        "as root: modprobe -a nf_tables nft_chain_nat nft_redir nft_log nfnetlink_log; "
-                                        "'stockade doctor' says if that was enough");
+                                return err_hint(err, "as root: modprobe -a nf_tables nft_chain_nat nft_ct nft_redir "
+                                                     "nft_log nfnetlink_log; "
+                                                     "'stockade doctor' says if that was enough");
                         }
                         if (error == -EINVAL && (s.op == OP_BIND || (s.op == OP_OVERLAY && geteuid() == 0)) &&
                             (s.flags & STEP_OWNED)) {

@@ -9,7 +9,8 @@
  * namespace. Rootless, the user namespace comes first, and a second one locks the mounts at the end.
  *
  * A cell of a run dies with its launcher. One that `lives` does not: its PID 1 serves whoever connects to a socket that
- * it was born with, and the warden that started it may come and go. */
+ * it was born with, and the warden that started it may come and go. One with a `box` builds the same tree and then
+ * executes a driver's program in place of the guest (docs/protocol/driver.md). */
 #pragma once
 
 #include <sys/ioctl.h>

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/lockdown.h"
+#include "wire/box.h"
 
 extern char **environ;
 
@@ -22,15 +23,20 @@ static int read_filter(struct sock_filter *program, struct sock_fprog *ret) {
         return 0;
 }
 
-static int leave_streams(void) {
-        int null = open("/dev/null", O_RDWR);
+/* The guest reads the secret from a pipe that nobody else has, and writes to the null device. */
+static int leave_streams(const uint8_t secret[BOX_SECRET_SIZE]) {
+        int ends[2];
+        _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-        if (null < 0)
+        if (null < 0 || pipe2(ends, O_CLOEXEC) < 0)
                 return -errno;
-        for (int i = 0; i < 3; i++)
-                if (dup2(null, i) < 0)
-                        return -errno;
-        return null > 2 && close(null) < 0 ? -errno : 0;
+        _cleanup_fd_ int from = ends[0], to = ends[1];
+        int r = fd_write_full(to, secret, BOX_SECRET_SIZE);
+        if (r < 0)
+                return r;
+        if (dup2(from, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
+                return -errno;
+        return 0;
 }
 
 static int fail(const char *what, int error) {
@@ -41,7 +47,10 @@ static int fail(const char *what, int error) {
 int enter_main(char **words) {
         static struct sock_filter instructions[BPF_MAXINSNS];
         struct sock_fprog program;
+        uint8_t secret[BOX_SECRET_SIZE];
 
+        if (fd_read_full(STDIN_FILENO, secret, sizeof secret) != sizeof secret)
+                return fail("read its secret", -EBADMSG);
         int r = read_filter(instructions, &program);
         if (r < 0)
                 return fail("read its filter", r);
@@ -52,7 +61,7 @@ int enter_main(char **words) {
                 return fail("become the guest", r);
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
                 return fail("load its filter", -errno);
-        r = leave_streams();
+        r = leave_streams(secret);
         if (r < 0)
                 return fail("leave its streams", r);
         (void)execve(words[0], words, environ);

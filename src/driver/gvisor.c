@@ -14,6 +14,7 @@
 #include "driver/enter.h"
 #include "driver/gvisor-probe.h"
 #include "driver/keeper.h"
+#include "driver/link.h"
 #include "driver/oci.h"
 #include "driver/runsc.h"
 #include "driver/stage.h"
@@ -40,21 +41,19 @@ static int write_config(const struct keeper_task *t, bool *ret_writable_root, st
         return r < 0 ? err_set(err, r, "could not write the box's bundle") : 0;
 }
 
-/* The plan's filter, to be read from the start. */
-static int open_filter(const struct plan *p, struct err *err) {
+/* What is read inside before the guest (enter.h): the secret, then the plan's filter. */
+static int open_input(const struct keeper_task *t, struct err *err) {
         struct plan_walk walk = {0};
         struct plan_step s;
-        _cleanup_fd_ int fd = memfd_create("filter", MFD_CLOEXEC);
+        _cleanup_fd_ int fd = memfd_create("input", MFD_CLOEXEC);
 
-        if (fd < 0)
-                return err_set(err, -errno, "no memory for the box's filter");
-        while (plan_next(p, &walk, &s))
-                if (s.op == OP_SECCOMP) {
-                        int r = fd_write_full(fd, s.blob, s.blob_size);
-                        if (r < 0 || lseek(fd, 0, SEEK_SET) < 0)
-                                return err_set(err, r < 0 ? r : -errno, "could not write the box's filter");
-                }
-        return TAKE_FD(fd);
+        int r = fd < 0 ? -errno : fd_write_full(fd, t->secret, BOX_SECRET_SIZE);
+        while (r == 0 && plan_next(&t->plan, &walk, &s))
+                if (s.op == OP_SECCOMP)
+                        r = fd_write_full(fd, s.blob, s.blob_size);
+        if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+                r = -errno;
+        return r < 0 ? err_set(err, r, "could not write the box's filter") : TAKE_FD(fd);
 }
 
 static int prepare(const struct keeper_task *t, int *ret_door, struct err *err) {
@@ -103,12 +102,23 @@ static int wait_started(pid_t runsc, int words, struct err *err) {
         return err_hint(err, "'stockade doctor' says what runsc needs here");
 }
 
+/* The box's link. runsc takes its addresses over, and drives the device from inside. */
+static int make_link(pid_t pid, struct err *err) {
+        char path[40];
+
+        (void)snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
+        _cleanup_fd_ int namespace = open(path, O_RDONLY | O_CLOEXEC);
+        if (namespace < 0)
+                return err_set(err, -errno, "cannot open the box's network namespace");
+        return link_veth("box", "eth0", namespace, err);
+}
+
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         char program[PATH_MAX];
         int ends[2];
         bool writable_root = false;
         pid_t pid;
-        _cleanup_fd_ int door = -EBADF, filter = -EBADF;
+        _cleanup_fd_ int door = -EBADF, input = -EBADF;
 
         int r = runsc_find(program, err);
         if (r == 0)
@@ -117,9 +127,9 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                 r = write_config(t, &writable_root, err);
         if (r < 0)
                 return r;
-        filter = open_filter(&t->plan, err);
-        if (filter < 0)
-                return filter;
+        input = open_input(t, err);
+        if (input < 0)
+                return input;
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return err_set(err, -errno, "could not make a pipe");
         _cleanup_fd_ int words = ends[0], output = ends[1];
@@ -128,15 +138,16 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                                       .ids = CELL_ID_RANGE,
                                       .networked = t->networked,
                                       .writable_root = writable_root,
-                                      .input = filter,
-                                      .output = output};
+                                      .input = input,
+                                      .output = output,
+                                      .link = t->networked ? make_link : NULL};
         r = runsc_start(&s, &pid, err);
         if (r == 0)
                 r = wait_started(pid, words, err);
         if (r == 0)
                 r = read_pid(&pid, err);
         if (r == 0)
-                *ret = (struct keeper_box){.pid = pid, .door = TAKE_FD(door), .words = TAKE_FD(words)};
+                *ret = (struct keeper_box){.pid = pid, .door = TAKE_FD(door), .secret = true, .words = TAKE_FD(words)};
         return r;
 }
 

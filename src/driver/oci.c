@@ -97,16 +97,25 @@ static int add_program(struct places *l, const struct oci_options *o, const stru
 
 /* What the box's kernel has of its own: the tree's is not looked at there. */
 static bool is_own(const struct plan_step *s) {
-        const char *path = s->op == OP_BIND || s->op == OP_OVERLAY ? s->text[1] : s->text[0];
+        const char *path = s->op == OP_BIND ? s->text[1] : s->text[0];
 
         if (is_below(path, "/proc") || is_below(path, "/sys"))
                 return true;
         return is_below(path, "/dev") && (s->op != OP_TMPFS || str_eq(path, "/dev"));
 }
 
+/* Such a folder shows its owner as the user, and knows no other id. A gofer makes files as its root and gives them away
+ * after: it could make none there. */
+static int refuse_share(const char *path, struct err *err) {
+        (void)err_set(err, ERR_UNENFORCED, "files: a gvisor box cannot share the host's '%s' as writable", path);
+        return err_hint(err, "share it read-only, copy it in, or use the native driver");
+}
+
 static int add_bind(struct places *l, const struct oci_options *o, const struct plan_step *s, struct err *err) {
         if (s->flags & STEP_DEVICE)
                 return check_device(s->text[1], err);
+        if ((s->flags & STEP_WRITE) && (s->flags & STEP_OWNED))
+                return refuse_share(s->text[0], err);
         if (is_own(s))
                 return err_set(err, ERR_UNENFORCED,
                                "files: a gvisor box has a %.5s of its own, so '%s' cannot be there", s->text[1],
@@ -169,7 +178,7 @@ static int add_step(struct places *l, const struct oci_options *o, const struct 
         case OP_DISK:
                 return is_own(s) ? 0 : add_place(l, o, s->text[0], true, exec, err);
         case OP_OVERLAY:
-                return is_own(s) ? 0 : add_place(l, o, s->text[1], true, exec, err);
+                return refuse_share(s->text[0], err);
         case OP_LIKE_HOST:
                 return is_own(s) ? 0 : add_place(l, o, s->text[0], false, exec, err);
         case OP_PROGRAM:

@@ -78,6 +78,7 @@ _noreturn_ static void execute(const struct runsc_start *s) {
         words[n++] = s->networked ? "--network=sandbox" : "--network=none";
         words[n++] = "--host-uds=open";
         words[n++] = "--overlay2=none";
+        words[n++] = "--file-access-mounts=shared";
         words[n++] = s->writable_root ? "--file-access=shared" : "--file-access=exclusive";
         words[n++] = "run";
         if (!s->attached) {

@@ -193,6 +193,7 @@ static void what_a_box_cannot_do_is_refused(void) {
                 unsigned flags;
                 uint64_t resource;
         } cases[] = {{"/dev/kvm", "/dev/kvm", "devices", STEP_DEVICE, RLIMIT_NOFILE},
+                     {"/srv", "/home", "as writable", STEP_WRITE | STEP_OWNED, RLIMIT_NOFILE},
                      {"/srv", "/proc/srv", "files", 0, RLIMIT_NOFILE},
                      {"/srv", "/dev/srv", "files", 0, RLIMIT_NOFILE},
                      {"/usr", "/usr", "limits", 0, 99}};

@@ -73,14 +73,13 @@ static int open_pipes(struct ends *e, bool input) {
 /* The other end of a terminal, by descriptor; by its name where the kernel (of a gvisor box) has no such call. */
 static int open_other_end(int master) {
         char path[32];
-        unsigned number;
         int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 
         if (fd >= 0 || errno != ENOTTY)
                 return fd < 0 ? -errno : fd;
-        if (ioctl(master, TIOCGPTN, &number) < 0)
-                return -errno;
-        (void)snprintf(path, sizeof path, "/dev/pts/%u", number);
+        int r = ptsname_r(master, path, sizeof path);
+        if (r != 0)
+                return -r;
         fd = open(path, O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
         return fd < 0 ? -errno : fd;
 }

@@ -161,6 +161,15 @@ static void bury(struct sandbox *s) {
         log_line(LOG_LEVEL_INFO, s->id, "it ended while there was no warden");
 }
 
+/* The same, and its driver has something to remove, which takes a while: it ends as one that we had watched. */
+static void end_left(struct sandbox *s) {
+        fd_close(&s->pidfd);
+        if (s->slot >= 0)
+                (void)ids_again(s->w->ids, (uint32_t)s->slot);
+        sandbox_add(s);
+        end_found_dead(s);
+}
+
 /* Of those that ended while nobody watched: nobody gets their ids before their cgroups are gone. */
 static void release_slots(struct warden *w) {
         for (struct sandbox *s = w->gone; s; s = s->next) {
@@ -190,6 +199,8 @@ static void look_at(struct warden *w, const char *id) {
                 sandbox_free(s);
         } else if (lives(s))
                 adopt(s);
+        else if (box_is_elsewhere(s))
+                end_left(s);
         else
                 bury(s);
 }

@@ -17,10 +17,9 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/log.h"
-#include "base/paths.h"
+#include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
-#include "warden/base-filter.h"
 #include "warden/step.h"
 #include "warden/warden.h"
 
@@ -50,7 +49,8 @@ struct start {
         char *env[ENV_MAX + 1];
         struct cell_box box; /* of a driver that has one */
         char box_program[PATH_MAX], box_folder[PATH_MAX], box_ids[16];
-        char *box_argv[6];
+        char *box_argv[8];
+        char box_options[2][CONF_TEXT + 16];
 };
 
 /* --- before anything is made --- */
@@ -125,24 +125,6 @@ static bool is_offered(const struct warden *w, const char *driver) {
         return false;
 }
 
-/* The driver's program, where it has one. */
-static int find_box(struct start *t, const char *driver) {
-        struct warden *w = t->w;
-        struct err *err = &t->q->err;
-        char name[64];
-        int n;
-
-        (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
-        if (w->boxes) {
-                n = snprintf(t->box_program, sizeof t->box_program, "%s/%s", w->boxes, name);
-                if (n > 0 && (size_t)n < sizeof t->box_program && access(t->box_program, X_OK) == 0)
-                        return 0;
-        } else if (paths_helper(name, t->box_program, sizeof t->box_program, err) == 0)
-                return 0;
-        (void)err_set(err, ERR_UNENFORCED, "the driver '%s' is not installed: there is no program '%s'", driver, name);
-        return err_hint(err, "install the part of Stockade that has it, or ask for another driver");
-}
-
 static int check_driver(struct start *t) {
         const char *name = driver_name((enum driver)t->q->m->driver);
         struct err *err = &t->q->err;
@@ -157,7 +139,7 @@ static int check_driver(struct start *t) {
                 (void)err_set(err, ERR_UNENFORCED, "the driver '%s' needs root", name);
                 return err_hint(err, "use the driver native, or a daemon that root started");
         }
-        return find_box(t, name);
+        return box_find(t->w, (enum driver)t->q->m->driver, t->box_program, err);
 }
 
 static int check_all(struct start *t) {
@@ -373,6 +355,18 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
+/* What root's configuration has for this driver. */
+static void add_options(struct start *t, size_t at) {
+        const struct conf *conf = &t->w->conf;
+
+        if (t->s->driver != DRIVER_DOCKER)
+                return;
+        (void)snprintf(t->box_options[0], sizeof t->box_options[0], "socket=%s", conf->docker_socket);
+        (void)snprintf(t->box_options[1], sizeof t->box_options[1], "runtime=%s", conf->docker_runtime);
+        for (size_t i = 0; i < ELEMENTSOF(t->box_options); i++)
+                t->box_argv[at + i] = t->box_options[i];
+}
+
 static int make_box(struct start *t) {
         struct sandbox *s = t->s;
 
@@ -385,6 +379,7 @@ static int make_box(struct start *t) {
         char *const words[] = {t->box_program, (char *)(uintptr_t) "start", s->id, t->box_ids,
                                (char *)(uintptr_t)CELL_GUEST_PATH};
         memcpy(t->box_argv, words, sizeof words);
+        add_options(t, ELEMENTSOF(words));
         t->box = (struct cell_box){
                 .program = t->box_program, .argv = t->box_argv, .folder = t->box_folder, .plan = t->q->fds[0]};
         t->cell.box = &t->box;

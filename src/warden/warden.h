@@ -48,6 +48,16 @@ struct tree_lock {
         size_t users;
 };
 
+/* box.c: what a driver left elsewhere is being removed. */
+struct box_end {
+        struct sandbox *s;
+        pid_t pid;
+        int pidfd;
+        struct loop_watch exit;
+        struct loop_timer timer;
+        void (*done)(struct sandbox *s, bool gone);
+};
+
 struct sandbox {
         struct sandbox *next; /* in its bucket */
         struct warden *w;
@@ -70,6 +80,7 @@ struct sandbox {
         struct plan plan;                   /* while it starts, where its cell runs beside us: to say what failed */
         void *plan_bytes;
         enum driver driver;
+        struct box_end *box_end;
         struct cgroup_nest *nest; /* NULL: it has no cgroups */
         uint32_t leaves;
         uint64_t ended_ooms, ended_refusals; /* of runs whose leaf is gone */
@@ -261,6 +272,12 @@ bool sandbox_evict_all(const struct sandbox *s, const struct cgroup *c); /* of e
 void sandbox_usage(const struct cgroup *c, struct warden_usage *ret);    /* of a leaf */
 void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret); /* of the whole */
 
+/* box.c: the programs of drivers. box_end: done is called when what the driver has elsewhere is gone, or could not be
+ * removed. */
+int box_find(const struct warden *w, enum driver driver, char ret[PATH_MAX], struct err *err);
+bool box_is_elsewhere(const struct sandbox *s);
+void box_end(struct sandbox *s, void (*done)(struct sandbox *s, bool gone));
+
 /* trees.c: the lock on the prepared root of a sandbox. trees_hold takes the lock over if it is the first of its kind.
  */
 void trees_hold(struct sandbox *s, int *lock);
@@ -278,6 +295,7 @@ int end_request(struct request *q);
 void end_begin(struct sandbox *s); /* kill it and remove what it has */
 void end_died(struct sandbox *s);  /* its PID 1 has ended */
 void end_tell_gone(const struct sandbox *s);
+void end_found_dead(struct sandbox *s); /* in the table; a predecessor's: remove what it has, and tell */
 void end_all(struct warden *w);
 int use_dial(const struct sandbox *s); /* a connection to its guest, or -errno */
 int use_connect(struct request *q);

@@ -1,6 +1,8 @@
-/* A box for tests: the guest in a chroot of the tree, in the keeper's own namespaces. It isolates nothing; what is
- * tested with it is everything around a box. A plan that sets BOX_TEST makes it fail in the ways that boxes do. */
+/* A box for tests: the guest in a chroot of the tree, in the keeper's own namespaces but the network's. It isolates
+ * nothing; what is tested with it is everything around a box. A plan that sets BOX_TEST makes it fail in the ways that
+ * boxes do. */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "driver/keeper.h"
+#include "driver/link.h"
 #include "wire/box.h"
 
 #define SOCKET "guest"
@@ -37,7 +40,16 @@ static int mount_inside(int tree, const char *kind, const char *path) {
         return r < 0 ? r : TAKE_FD(mount);
 }
 
-_noreturn_ static void become(const struct keeper_task *t, int words) {
+/* The box's network: loopback, and where the plan has one the link to the gate. */
+static int make_network(const struct keeper_task *t, struct err *err) {
+        _cleanup_fd_ int network = link_namespace(err);
+
+        if (network >= 0 && t->networked && link_veth("gate", "eth0", network, err) < 0)
+                return err->code;
+        return TAKE_FD(network);
+}
+
+_noreturn_ static void become(const struct keeper_task *t, int network, int words) {
         char *const argv[] = {(char *)(uintptr_t)t->guest, (char *)(uintptr_t) "dial",
                               (char *)(uintptr_t)BOX_PLACE "/" SOCKET, (char *)(uintptr_t)t->cwd, NULL};
         uint32_t uid = t->id_base + t->uid, gid = t->id_base + t->gid;
@@ -49,11 +61,30 @@ _noreturn_ static void become(const struct keeper_task *t, int words) {
         }
         while (str_eq(wish(t), "silent"))
                 (void)pause();
-        if (fchdir(t->tree) < 0 || chroot(".") < 0 || syscall(SYS_setgroups, 0, NULL) < 0 ||
-            syscall(SYS_setresgid, gid, gid, gid) < 0 || syscall(SYS_setresuid, uid, uid, uid) < 0)
+        if (setns(network, CLONE_NEWNET) < 0 || fchdir(t->tree) < 0 || chroot(".") < 0 ||
+            syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
+            syscall(SYS_setresuid, uid, uid, uid) < 0)
                 _exit(125);
         (void)execve(t->guest, argv, t->env);
         _exit(126);
+}
+
+/* Something outside of the sandbox's namespaces that only destroy removes. */
+static const char *left(const char *id) {
+        static char path[64];
+
+        (void)snprintf(path, sizeof path, "/dev/shm/box-plain-%s", id);
+        return path;
+}
+
+static int leave(const char *id) {
+        _cleanup_fd_ int fd = open(left(id), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        return fd < 0 ? -errno : 0;
+}
+
+static int destroy(const char *id, struct err *err) {
+        return unlink(left(id)) < 0 && errno != ENOENT ? err_set(err, -errno, "cannot remove '%s'", left(id)) : 0;
 }
 
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
@@ -67,6 +98,11 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                          proc = mount_inside(t->tree, "proc", "/proc");
         if (place < 0 || proc < 0)
                 return err_set(err, place < 0 ? place : proc, "cannot mount in the tree");
+        _cleanup_fd_ int network = make_network(t, err);
+        if (network < 0)
+                return network;
+        if (str_eq(wish(t), "leave") && leave(t->id) < 0)
+                return err_set(err, -errno, "could not leave something behind");
         int door = keeper_listen(place, SOCKET, err);
         if (door < 0)
                 return door;
@@ -74,7 +110,7 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                 return err_set(err, -errno, "could not make a pipe");
         pid_t pid = fork();
         if (pid == 0)
-                become(t, pair[1]);
+                become(t, network, pair[1]);
         (void)close(pair[1]);
         if (pid < 0)
                 return err_set(err, -errno, "could not start a process");
@@ -89,7 +125,7 @@ static int probe(void) {
 }
 
 int main(int argc, char **argv) {
-        static const struct keeper_driver plain = {.probe = probe, .start = start};
+        static const struct keeper_driver plain = {.probe = probe, .start = start, .destroy = destroy};
 
         return keeper_main(&plain, argc, argv);
 }

@@ -1,5 +1,6 @@
 """Sandboxes in boxes of gVisor's, with a real runsc: what code inside can do, and what is left when it is gone."""
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -11,11 +12,14 @@ import time
 
 import plans
 import pytest
+import test_disks
 import wire
-from daemon import Refused, alive, cgroups, new_id, until
+from daemon import alive, cgroups, new_id, until
+from test_box import _answers as answers
 from test_box import below, status
 from test_disks import HOME, make_disk, with_disk  # noqa: F401, pylint: disable=unused-import
 from test_life import refused
+from test_network import DENIALS, DNS, MEMORY, TCP, reach
 
 NATIVE, GVISOR = 0, 2
 ERR_UNENFORCED = -1002
@@ -74,6 +78,10 @@ def test_starts_serves_and_leaves_nothing(boxes, box, low):
 
 def test_nothing_of_it_is_root_on_the_host(box, low):
     _, keeper, c = box(low)
+    private = [line.split() for line in pathlib.Path(f"/proc/{keeper}/smaps_rollup").read_text().splitlines()]
+    assert sum(int(w[1]) for w in private if w[0].startswith("Private_")) < 300
+    files = {os.readlink(f"/proc/{keeper}/fd/{n}") for n in os.listdir(f"/proc/{keeper}/fd")}
+    assert not [f for f in files if f.startswith("/") and f != "/dev/null"], files
     c.sh("sleep 60")
     until(lambda: len(below(keeper)) > 4)
     base = int(status(keeper)["Uid"].split()[0])
@@ -163,6 +171,12 @@ def test_disk(boxes, box, with_disk, inside):  # noqa: F811
     boxes.stop(id)
     _, _, c = box(with_disk, disk=disk)
     assert c.output("echo more >> file && cat file native", cwd=HOME)[0] == "kept\nmore\ntoo\n"
+
+
+def test_an_image_is_the_root(boxes, inside):
+    """The same as natively."""
+    boxes.begin = functools.partial(boxes.begin, driver=GVISOR)
+    test_disks.test_images(boxes, inside)
 
 
 def test_more_memory_than_allowed_ends_this_sandbox_alone(boxes, box, low):
@@ -256,6 +270,40 @@ def test_adoption(boxes, box, low, inside):
     until(lambda: not alive(keeper))
 
 
+def test_only_the_guest_is_taken_for_it(boxes, box, low, inside):
+    """Whoever runs inside can dial the keeper too."""
+    id, _, c = box(low)
+    run = c.exec("/usr/bin/python3", "-c", """
+import select, socket, time
+held = []
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    s.setblocking(False)
+    try:
+        s.connect("/run/stockade/box/door")
+        s.send(bytes(16))
+        held.append(s)
+        print("dialed", flush=True)
+    except OSError:
+        pass
+    for h in select.select(held, [], [], 0.01)[0]:
+        said = h.recv(100)
+        if said:
+            print("heard", said, flush=True)
+        held.remove(h)
+    time.sleep(0.02)
+""", number=7)
+    c.wait(lambda: b"dialed" in run.out)
+    for n in range(5):
+        c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+        assert 7 in c.list_runs() and c.output("echo yes", number=20 + n)[0] == "yes\n"
+    heard = c.attach(c.list_runs()[7], {})
+    c.wait(lambda: heard.out)
+    assert b"heard" not in heard.out
+    mine = "import os; print(os.readlink('/proc/1/fd/0') if os.access('/proc/1/fd', os.R_OK) else 'no'); open('/proc/1/mem', 'rb').read(1)"
+    assert "Error" in python(c, mine, number=30)
+
+
 @pytest.mark.parametrize("which", ["keeper", "runsc-sandbox", "runsc-gofer"])
 def test_killed_parts_take_the_rest_along(boxes, box, low, which):
     id, keeper, _ = box(low)
@@ -282,14 +330,106 @@ for address in ("192.0.2.7", "198.18.0.1"):
     assert said.split("\n")[:4] == ["lo", "('127.0.0.1', 8000)", "refused", "refused"], said
 
 
-def test_devices_of_the_host_are_refused(boxes, low):
-    asks = low.before("OP_DEVPTS", plans.Step("OP_BIND", plans.STEP_DEVICE | plans.STEP_NOEXEC, "/dev/fuse", "/dev/fuse"))
-    if not os.path.exists("/dev/fuse"):
-        pytest.skip("the host has no /dev/fuse")
-    with pytest.raises(Refused) as e:
-        boxes.begin(asks, driver=GVISOR)
-    assert "devices" in e.value.text or "fuse" in e.value.text
-    assert boxes.running() == set()
+def test_the_network_is_the_gate(boxes, networked, inside):
+    id, answer, guest, fds = boxes.begin(networked, driver=GVISOR)
+    assert len(fds) == MEMORY + 1
+    c = inside(guest)
+    assert reach(c, fds, 5) == b"world\n"
+    dns = socket.socket(fileno=os.dup(fds[DNS]))
+    for n, server in enumerate(("198.18.0.1", "9.9.9.9")):
+        run = c.exec("/bin/bash", "-c", f"exec 3<>/dev/udp/{server}/53 && echo question >&3 && timeout 5 head -n 1 <&3",
+                     number=60 + n)
+        until(lambda: answers(dns))
+        c.end(run)
+        assert run.out == b"question\n", server
+    assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
+    dns.close()
+    wire.close(fds)
+
+    boxes.kill()
+    boxes.start()
+    again = boxes.ask("network", id=id)[1]
+    os.pwrite(again[DENIALS], b"no rule for evil.test\n", 0)
+    c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+    assert "no rule for evil.test" in c.output("cat /run/stockade/net/denials", number=9)[0]
+    assert reach(c, again, 10) == b"world\n"
+    wire.close(again)
+    assert alive(answer.pid)
+
+
+def test_the_original_destination_is_known(boxes, networked, inside):
+    _, _, guest, fds = boxes.begin(networked, driver=GVISOR)
+    c = inside(guest)
+    for n, address in enumerate(("192.0.2.7", "2001:db8::7")):
+        run = c.exec("/usr/bin/python3", "-c", f"import socket; s = socket.create_connection(('{address}', 4433), 20); s.recv(1)",
+                     number=n + 1)
+        listener = socket.socket(fileno=os.dup(fds[TCP]))
+        listener.settimeout(30)
+        got, _ = listener.accept()
+        local = got.getsockname()
+        raw = got.getsockopt(socket.IPPROTO_IPV6, 80, 28) if ":" in address else got.getsockopt(socket.IPPROTO_IP, 80, 16)
+        port = int.from_bytes(raw[2:4], "big")
+        asked = socket.inet_ntop(socket.AF_INET6, raw[8:24]) if ":" in address else socket.inet_ntop(socket.AF_INET, raw[4:8])
+        assert (asked, port) == (address, 4433), local
+        got.close()
+        listener.close()
+        c.end(run)
+    wire.close(fds)
+
+
+def test_nothing_answers_without_a_gate(boxes, networked, inside):
+    """Nobody takes what comes to the gate's sockets: no connection gets an answer, and no other port is open."""
+    _, _, guest, fds = boxes.begin(networked, driver=GVISOR)
+    said = python(inside(guest), """
+import socket
+for address, port in (("198.18.0.3", 22), ("198.18.0.3", 15001), ("198.18.0.1", 8080), ("fd53:746f:636b::3", 22)):
+    try:
+        s = socket.create_connection((address, port), 3)
+        s.settimeout(1)
+        print(len(s.recv(1)))
+    except OSError:
+        print("nothing")
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+except OSError:
+    print("nothing")
+try:
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 1)
+except OSError:
+    print("nothing")
+""")
+    assert said.split() == ["nothing"] * 6, said
+    wire.close(fds)
+
+
+def test_the_whole_tree_as_natively(make, inside):
+    """The profile high: the host's tree, copy-on-write, and a network."""
+    d = make(conf="drivers = native gvisor\nceiling_whole_tree = yes\n")
+    d.start()
+    script = ("id; echo hi > /tmp/x && cat /tmp/x; cat /root/.bashrc /etc/shadow || echo not; echo /root/* /var/lib/stockade/*; "
+              "for p in /root/x /usr/x /run/x /dev/x /etc/x; do touch $p || echo not $p; done; "
+              "echo w > /var/tmp/hello-box && cat /var/tmp/hello-box; cat /etc/resolv.conf; cat /etc/passwd | tail -n 3")
+    said = []
+    for driver in (NATIVE, GVISOR):
+        _, _, guest, fds = d.begin(plans.compile_plan(profile="high"), driver=driver)
+        run = inside(guest)
+        said.append(run.end(run.sh(script)).out)
+        wire.close(fds)
+    assert said[0] == said[1] and b"\nhi\nnot\n/root/* /var/lib/stockade/*\n" in said[0]
+    assert not os.path.exists("/var/tmp/hello-box")
+
+
+def test_what_a_box_cannot_do_is_refused(make, low, tmp_path):
+    os.chmod(tmp_path, 0o755)
+    os.chown(tmp_path, 4321, 4321)
+    d = make(conf=f"drivers = native gvisor\nceiling_write = {tmp_path}\nceiling_devices = /dev/ptmx\n")
+    d.start()
+    share = plans.Step("OP_BIND", plans.STEP_WRITE | plans.STEP_OWNED | plans.STEP_EXACT, str(tmp_path), "/mnt")
+    device = plans.Step("OP_BIND", plans.STEP_DEVICE | plans.STEP_NOEXEC, "/dev/ptmx", "/dev/other")
+    for step, word in ((share, "files: "), (device, "devices: ")):
+        e = refused(lambda step=step: d.begin(low.behind_root(step), driver=GVISOR), ERR_UNENFORCED, word)
+        assert "native" in e.hint
+    assert d.running() == set() and not list((d.folder / "run/sandboxes").iterdir())
 
 
 def test_probe():

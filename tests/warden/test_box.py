@@ -10,8 +10,10 @@ import time
 import plans
 import pytest
 import wire
-from daemon import Refused, alive, cgroups, until
+from daemon import Refused, alive, cgroups, new_id, until
+from test_disks import HOME, INODES, SIZE, image_plan, make_disk, pump, small_image
 from test_life import refused
+from test_network import DENIALS, DNS, MEMORY, reach
 
 NATIVE, DOCKER, GVISOR, MICROVM, FIRECRACKER = range(5)
 ERR_UNENFORCED = -1002
@@ -94,6 +96,41 @@ def test_the_tree_is_as_natively(boxes, low, inside):
     own = ("mount / ", "mount /proc", "mount /run/stockade/box ")  # a prepared root is on a disk; the rest is the box's
     said = [[line for line in lines if not line.startswith(own)] for lines in said]
     assert said[0] == said[1] and "hello" in said[1] and len([line for line in said[1] if line.startswith("mount /")]) > 10
+
+
+def test_a_disk(boxes, medium, inside):
+    plan, disk = plans.with_disk(medium, HOME, SIZE, INODES), make_disk(boxes)
+    for driver, script, said in ((DOCKER, "echo kept >file; df -i . | tail -1", ""), (NATIVE, "cat file; stat -c %u file", "kept 1000"),
+                                 (DOCKER, "cat file; stat -c %u file", "kept")):
+        id, _, guest, _ = boxes.begin(plan, disk=disk, driver=driver)
+        got, code = inside(guest).output(script, cwd=HOME)
+        boxes.stop(id)
+        assert code == 0 and " ".join(got.split()).startswith(said), got
+    boxes.drop(disk)
+
+
+def test_an_image(boxes, inside):
+    image = new_id()
+    pump(boxes, "image", small_image(), id=image, size=SIZE, inodes=INODES, text="test.tar")
+    id, _, guest, _ = boxes.begin(image_plan(), disk=make_disk(boxes), image=image, driver=DOCKER)
+    said, _ = inside(guest).output("read x </etc/hello; echo $x; echo new >/home/agent/new; read y </home/agent/new; echo $y")
+    assert said.startswith("from it\nnew\n"), said
+    boxes.stop(id)
+    boxes.ask("image-drop", id=image)
+
+
+def test_copy_on_write(make, low, inside, tmp_path):
+    """A folder of the host's, and its whole tree."""
+    (tmp_path / "there").write_text("as it was\n")
+    d = make(conf=f"drivers = docker\nceiling_write = {tmp_path}\nceiling_whole_tree = yes\n")
+    d.start(args=offer(d, "docker"))
+    folder = plans.Step("OP_OVERLAY", plans.STEP_EXACT | plans.STEP_OWNED, str(tmp_path), "/mnt", 1 << 20, 100)
+    _, _, guest, _ = d.begin(low.behind_root(folder), driver=DOCKER)
+    assert inside(guest).output("cat /mnt/there; echo changed >/mnt/there; cat /mnt/there") == ("as it was\nchanged\n", 0)
+    assert (tmp_path / "there").read_text() == "as it was\n"
+    _, _, guest, _ = d.begin(plans.compile_plan(profile="high"), driver=DOCKER)
+    assert inside(guest).output("test -d /usr/bin && test -d /run/stockade/box && echo mine >/tmp/mine && cat /tmp/mine") == ("mine\n", 0)
+    assert not pathlib.Path("/tmp/mine").exists()
 
 
 def test_runs_have_no_leaves(boxes, low, inside):
@@ -184,6 +221,71 @@ def test_adoption(boxes, low, inside):
     assert second.output("echo still")[0] == "still\n"
     boxes.stop(id)
     assert not alive(answer.pid) and not cgroups(id)
+
+
+def test_the_network_is_the_gate(boxes, networked, inside):
+    id, answer, guest, fds = boxes.begin(networked, driver=DOCKER)
+    assert len(fds) == MEMORY + 1
+    c = inside(guest)
+    assert reach(c, fds, 5) == b"world\n"
+    dns = socket.socket(fileno=os.dup(fds[DNS]))
+    run = c.exec("/bin/bash", "-c", "exec 3<>/dev/udp/198.18.0.1/53 && echo question >&3 && timeout 5 head -n 1 <&3", number=6)
+    until(lambda: _answers(dns))
+    c.end(run)
+    assert run.out == b"question\n"
+    assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
+    assert c.output("exec 3<>/dev/udp/9.9.9.9/443 && echo x >&3 && sleep 0.1 && echo x >&3", number=8)[1] != 0  # refused at once
+    dns.close()
+    wire.close(fds)
+
+    boxes.kill()
+    boxes.start(args=boxes.args)
+    again = boxes.ask("network", id=id)[1]
+    assert len(again) == MEMORY + 1
+    os.pwrite(again[DENIALS], b"no rule for evil.test\n", 0)
+    c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+    assert "no rule for evil.test" in c.output("cat /run/stockade/net/denials", number=9)[0]
+    assert reach(c, again, 10) == b"world\n"
+    wire.close(again)
+
+
+def _answers(dns):
+    try:
+        data, control, _, whom = dns.recvmsg(100, 256)
+    except BlockingIOError:
+        return False
+    # as the gate does: from the address that was asked, over whichever device
+    info = [(level, kind, raw[:16] + bytes(4)) for level, kind, raw in control if level == socket.IPPROTO_IPV6]
+    dns.sendmsg([data], info, 0, whom)
+    return True
+
+
+def test_a_plan_without_a_network_has_no_link(boxes, low, inside):
+    _, answer, guest, _ = boxes.begin(low, driver=DOCKER)
+    for pid in (answer.pid, below(answer.pid)[0]):
+        devices = pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+        assert {line.split(":")[0].strip() for line in devices} <= {"lo"}
+    assert inside(guest).output("exec 3<>/dev/tcp/192.0.2.7/443")[1] != 0
+
+
+def test_what_is_left_elsewhere_is_removed(boxes, low):
+    def left(id):
+        return pathlib.Path(f"/dev/shm/box-plain-{id}").exists()
+
+    id, _, _, _ = boxes.begin(wishing(low, "leave"), driver=DOCKER)
+    assert left(id)
+    boxes.stop(id)
+    assert not left(id)
+    id, answer, _, _ = boxes.begin(wishing(low, "leave"), driver=DOCKER)
+    os.kill(answer.pid, signal.SIGKILL)
+    assert boxes.wait_told("gone").id == id and not left(id)
+    id, answer, _, _ = boxes.begin(wishing(low, "leave"), driver=DOCKER)
+    boxes.kill()
+    os.kill(answer.pid, signal.SIGKILL)
+    assert left(id)
+    boxes.start(args=boxes.args)
+    assert boxes.wait_told("gone").id == id and not left(id)
+    assert boxes.running() == set() and not cgroups(id)
 
 
 def test_refusals(boxes, low, make):
