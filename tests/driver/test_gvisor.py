@@ -1,4 +1,5 @@
 """Sandboxes in boxes of gVisor's, with a real runsc: what code inside can do, and what is left when it is gone."""
+import contextlib
 import errno
 import functools
 import json
@@ -14,7 +15,7 @@ import plans
 import pytest
 import test_disks
 import wire
-from daemon import alive, cgroups, new_id, until
+from daemon import Refused, alive, cgroups, new_id, until
 from test_box import _answers as answers
 from test_box import below, status
 from test_disks import HOME, make_disk, with_disk  # noqa: F401, pylint: disable=unused-import
@@ -323,6 +324,50 @@ def test_killed_parts_take_the_rest_along(boxes, box, low, which):
     assert boxes.wait_told("gone").id == id
     until(lambda: not any(alive(p) for p in [keeper, *processes]))
     assert boxes.running() == set() and not cgroups(id)
+
+
+def keeper_of(d, id):
+    """The keeper of a sandbox that starts, and everything below it, if it is written down already."""
+    with contextlib.suppress(OSError):
+        for line in (d.folder / "run/sandboxes" / id / "info").read_text().splitlines():
+            if line.startswith("pid "):
+                pid = int(line.split()[1])
+                return [pid, *below(pid)]
+    return []
+
+
+def is_gone(d, id, processes):
+    return not any(alive(p) for p in processes) and not cgroups(id) and not (d.folder / "run/sandboxes" / id).exists()
+
+
+@pytest.mark.parametrize("ms", range(10, 190, 15))
+def test_killed_while_it_starts(boxes, low, ms):
+    """Whichever part it is: either it serves or the start fails with a sentence, and it can be stopped without a trace."""
+    id = new_id()
+    serial = boxes.send_start(low, id, driver=GVISOR)
+    time.sleep(ms / 1000)
+    processes = keeper_of(boxes, id)
+    if processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(processes[ms % len(processes)], signal.SIGKILL)
+    try:
+        wire.close(boxes.answer(serial)[1])
+    except Refused as e:
+        assert "could not start the sandbox: runsc" in e.text or "ended" in e.text, e
+    boxes.stop(id)
+    until(lambda: is_gone(boxes, id, processes))
+
+
+@pytest.mark.parametrize("ms", (20, 80, 140))
+def test_a_warden_that_is_killed_while_one_starts(boxes, low, ms):
+    id = new_id()
+    boxes.send_start(low, id, driver=GVISOR)
+    time.sleep(ms / 1000)
+    boxes.kill()
+    processes = keeper_of(boxes, id)
+    boxes.start()
+    boxes.stop(id)
+    until(lambda: is_gone(boxes, id, processes))
 
 
 def test_without_a_network_there_is_only_loopback(box, low):
