@@ -177,24 +177,25 @@ static int open_signals(void) {
 }
 
 /* Keeps the last of what the box says. */
-static void hear(struct keeper *k) {
+static bool hear(struct keeper *k) {
         char more[TAIL_ROOM];
         ssize_t n = read(k->box.words, more, sizeof more);
 
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
                 fd_close(&k->box.words);
         if (n <= 0)
-                return;
+                return false;
         size_t keep = MIN(k->tail_size, TAIL_ROOM - (size_t)n);
         memmove(k->tail, k->tail + k->tail_size - keep, keep);
         memcpy(k->tail + keep, more, (size_t)n);
         k->tail_size = keep + (size_t)n;
+        return true;
 }
 
 /* The last line that has something on it. */
 static void last_words(struct keeper *k, char ret[TAIL_ROOM]) {
-        for (unsigned i = 0; i < 64 && k->box.words >= 0; i++)
-                hear(k);
+        for (unsigned i = 0; i < 64 && k->box.words >= 0 && hear(k); i++)
+                ; /* somebody may go on for ever */
         size_t end = k->tail_size;
         while (end > 0 && (unsigned char)k->tail[end - 1] <= ' ')
                 end--;
@@ -251,7 +252,7 @@ static int run(struct keeper *k) {
                 if (polls[RELAY_POLLS].revents)
                         (void)!read(k->signals, &info, sizeof info); /* one stands for all */
                 if (polls[RELAY_POLLS + 1].revents)
-                        hear(k);
+                        (void)hear(k);
                 relay_answer(&k->relay, polls);
                 if (k->relay.met && !k->serving)
                         say_serving(k);
@@ -275,6 +276,8 @@ static int start_box(const struct keeper_driver *d, char **words, struct keeper 
         read_plan(&t, env);
         k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF};
         r = d->start(&t, &k->box, err);
+        if (k->box.words >= 0)
+                (void)fcntl(k->box.words, F_SETFL, O_NONBLOCK);
         (void)munmap((void *)(uintptr_t)t.plan.bytes, t.plan.size);
         *ret_id = t.id_base;
         return r;
