@@ -3,9 +3,6 @@
  *
  * A fork is of a snapshot, or of a sandbox as it is now. Which one a word means, the daemon knows: it is asked for a
  * snapshot of that name first, and where there is none, for a sandbox. */
-#include <fcntl.h>
-
-#include "base/fd.h"
 #include "cli/client.h"
 #include "cli/tell.h"
 
@@ -80,21 +77,6 @@ const struct args_verb fork_verb = {
         .count = ELEMENTSOF(fork_options),
 };
 
-/* A profile that is named by a path is read here: the daemon has no eyes for the caller's files. */
-static int put_profile(struct talk_request *q, const char *profile, struct err *err) {
-        _cleanup_free_ char *text = NULL;
-
-        if (!profile || !strchr(profile, '/')) {
-                talk_str(q, "profile", profile);
-                return 0;
-        }
-        int r = fd_read_file(AT_FDCWD, profile, 96 << 10, false, &text, NULL, err);
-        if (r < 0)
-                return err_prefix(err, r, "--profile");
-        talk_str(q, "profile_text", text);
-        return 0;
-}
-
 /* ret_missing: becomes true, and nothing is said, where there is no such snapshot. */
 static int make(struct options *o, const char *snapshot, bool *ret_missing) {
         _cleanup_request_ struct talk_request q;
@@ -103,7 +85,7 @@ static int make(struct options *o, const char *snapshot, bool *ret_missing) {
         const char *result;
 
         talk_begin(&q, "create");
-        int r = put_profile(&q, o->profile, &err);
+        int r = client_profile(&q, o->profile, &err);
         talk_str(&q, "name", o->name);
         talk_str(&q, "image", o->image);
         talk_str(&q, "snapshot", snapshot);
