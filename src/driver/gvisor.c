@@ -99,7 +99,7 @@ static int wait_started(pid_t runsc, int words, struct err *err) {
                               said[0] ? ": " : "", said);
         else
                 (void)err_set(err, ERR_UNENFORCED, "runsc could not start the box%s%s", said[0] ? ": " : "", said);
-        return err_hint(err, "'stockade doctor' says what runsc needs here");
+        return err_hint(err, "as root, 'stockade-box-gvisor probe' tries runsc with a box of its own");
 }
 
 /* The box's link. runsc takes its addresses over, and drives the device from inside. */

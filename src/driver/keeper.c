@@ -232,7 +232,7 @@ static int reap(struct keeper *k) {
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == k->box.pid || pid == k->box.aid)
+                if (pid == k->box.pid || pid == k->box.aids[0] || pid == k->box.aids[1])
                         return box_ended(k, status);
         return -1;
 }

@@ -31,13 +31,13 @@ struct keeper_task {
 
 /* A box that was started. */
 struct keeper_box {
-        pid_t pid;   /* a child of ours: its end is the box's; 0: it is no child, and there is: */
-        int end;     /* a pidfd of it */
-        pid_t aid;   /* another child, without which the box is none: its end is the box's too; 0: none */
-        int line;    /* of a machine whose guest serves already (vm-carry.h); 0: none, and there is: */
-        int door;    /* a listening Unix socket that the guest dials (keeper_listen) */
-        bool secret; /* the guest was given the task's on its standard input: nobody else is taken for it */
-        int words;   /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
+        pid_t pid;     /* a child of ours: its end is the box's; 0: it is no child, and there is: */
+        int end;       /* a pidfd of it */
+        pid_t aids[2]; /* other children, without which the box is none: their end is its own too; 0: none */
+        int line;      /* of a machine whose guest serves already (vm-carry.h); 0: none, and there is: */
+        int door;      /* a listening Unix socket that the guest dials (keeper_listen) */
+        bool secret;   /* the guest was given the task's on its standard input: nobody else is taken for it */
+        int words;     /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
 };
 
 struct keeper_driver {

@@ -16,6 +16,7 @@
 #include "driver/keeper.h"
 #include "driver/link.h"
 #include "driver/vm-machine.h"
+#include "driver/vm-plan.h"
 #include "driver/vm-qemu.h"
 
 #define BEGIN_MS 55000 /* less than the warden waits, so that there is a sentence */
@@ -102,6 +103,7 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         if (r < 0)
                 return r;
         f.kvm = may_use_kvm(image);
+        f.live = vm_plan_is_live(&t->plan);
         machine_limits(&t->plan, &f);
         if (t->networked) {
                 f.tap = link_tap(TAP, LINK_HEADERS, (uid_t)-1, err);
@@ -122,7 +124,9 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         }
         fd_close(&m.qemu_pidfd);
         fd_close(&m.fs_pidfd);
-        *ret = (struct keeper_box){.pid = m.qemu, .aid = m.fs, .line = m.line, .door = -EBADF, .words = TAKE_FD(words)};
+        fd_close(&m.live_pidfd);
+        *ret = (struct keeper_box){
+                .pid = m.qemu, .aids = {m.fs, m.live}, .line = m.line, .door = -EBADF, .words = TAKE_FD(words)};
         return 0;
 }
 

@@ -27,8 +27,14 @@ static bool has(const char *text, const char *words) {
 }
 
 static void a_machine_with_everything(void) {
-        const struct vm_facts f = {
-                .memory = (256ULL << 20) + 1, .cpus = 3, .tsc_khz = 2596132, .line = 3, .tree = 4, .disk = 5, .tap = 6};
+        const struct vm_facts f = {.memory = (256ULL << 20) + 1,
+                                   .cpus = 3,
+                                   .tsc_khz = 2596132,
+                                   .line = 3,
+                                   .tree = 4,
+                                   .live = 7,
+                                   .disk = 5,
+                                   .tap = 6};
         char text[8192];
 
         qemu(&f, text);
@@ -40,14 +46,16 @@ static void a_machine_with_everything(void) {
         CHECK(has(text, " init_on_alloc=1 "));
         CHECK(has(text, " tsc_early_khz=2596132 tsc=reliable"));
         CHECK(has(text, "\nsocket,id=line,fd=3\n"));
-        CHECK(has(text, "\nsocket,id=tree,fd=4\n-device\nvhost-user-fs-device,chardev=tree,tag=tree"));
+        CHECK(has(text, "\nsocket,id=tree,fd=4\n-device\nvhost-user-fs-device,chardev=tree,tag=tree\n"));
+        CHECK(has(text, "\nsocket,id=live,fd=7\n-device\nvhost-user-fs-device,chardev=live,tag=live\n"));
         CHECK(has(text, "\nfd=5,set=1\n"));
         CHECK(has(text, "file.locking=off"));
         CHECK(has(text, "\ntap,id=link,fd=6,vhost=off\n"));
 }
 
 static void a_machine_with_nothing(void) {
-        const struct vm_facts f = {.kvm = true, .memory = 64U << 20, .line = 3, .tree = -1, .disk = -1, .tap = -1};
+        const struct vm_facts f = {
+                .kvm = true, .memory = 64U << 20, .line = 3, .tree = -1, .live = -1, .disk = -1, .tap = -1};
         char text[8192];
 
         qemu(&f, text);
@@ -61,11 +69,11 @@ static void the_file_server(void) {
         struct vm_words w;
         char text[1024];
 
-        CHECK(vm_fs_words(7, &w) == 0);
+        CHECK(vm_fs_words(7, false, &w) == 0);
         join(&w, text, sizeof text);
         vm_words_free(&w);
         CHECK(str_starts(text, VM_FS_PROGRAM "\n-f\n--fd=7\n"));
-        CHECK(has(text, "source=" VM_TREE_INSIDE ",sandbox=chroot,"));
+        CHECK(has(text, "source=" VM_TREE_INSIDE ",sandbox=chroot,cache=always,"));
 }
 
 /* What every plan has, around what is in question. */
@@ -133,11 +141,11 @@ static void sources_are_places_of_the_tree(void) {
         CHECK(!strstr(text, "reach") && !strstr(text, "network"));
         CHECK(!strstr(text, "/opt/guest") && !strstr(text, "/srv/work") && !strstr(text, "owner"));
         CHECK(has(text, " /run/stockade/guest /run/stockade/guest"));
-        CHECK(has(text, " /work /work"));
+        CHECK(has(text, " /.live/work /work"));
         CHECK(has(text, " /dev/null /dev/null"));
         CHECK(has(text, " /home/agent /home/agent"));
         CHECK(has(text, "loopback"));
-        CHECK(has(text, " /run/stockade/net /run/stockade/net"));
+        CHECK(has(text, " /.live/run/stockade/net /run/stockade/net"));
         CHECK(has(text, "tmpfs"));
         CHECK(translate(add_sources, true, text, sizeof text, NULL) == 0);
         CHECK(has(text, "disk"));
@@ -145,15 +153,20 @@ static void sources_are_places_of_the_tree(void) {
 }
 
 static void add_image(struct buf *b) {
-        plan_add(b, OP_ROOT_DISK, 0, (uint64_t)1, (uint64_t)1);
+        plan_add(b, OP_ROOT_OVERLAY, STEP_EXACT, "/srv/image", (uint64_t)1, (uint64_t)1);
+        plan_add(b, OP_FILE, STEP_REPLACE, "/etc/hostname", (const void *)"name", (size_t)4);
+        plan_add(b, OP_LIKE_HOST, STEP_NOEXEC, "/lib");
+        plan_add(b, OP_BIND, 0, "/opt/guest", "/run/stockade/guest");
 }
 
-static void other_roots_are_refused(void) {
-        struct err err = {0};
-        char text[64];
+static void an_image_is_the_tree(void) {
+        char text[4096];
 
-        CHECK(translate(add_image, false, text, sizeof text, &err) == ERR_UNENFORCED);
-        CHECK(err.hint[0]);
+        CHECK(translate(add_image, false, text, sizeof text, NULL) == 0);
+        CHECK(has(text, "root-disk"));
+        CHECK(!strstr(text, "/srv/image") && !strstr(text, "/etc/hostname"));
+        CHECK(has(text, "like-host"));
+        CHECK(has(text, "noexec"));
 }
 
 static void the_clock_is_measured(void) {
@@ -167,4 +180,4 @@ static void the_clock_is_measured(void) {
 }
 
 TEST_MAIN(TEST(a_machine_with_everything), TEST(a_machine_with_nothing), TEST(the_file_server),
-          TEST(sources_are_places_of_the_tree), TEST(other_roots_are_refused), TEST(the_clock_is_measured))
+          TEST(sources_are_places_of_the_tree), TEST(an_image_is_the_tree), TEST(the_clock_is_measured))

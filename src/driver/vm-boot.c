@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/kernel.h"
+#include "driver/vm-plan.h"
 
 #define STAGE  "/stage"
 #define CGROUP "/cgroup"
@@ -105,23 +106,31 @@ static int move_own(const char *from, const char *to, struct err *err) {
         return 0;
 }
 
-int vm_boot_root(struct err *err) {
-        int r = make_mount("virtiofs", VM_TREE, "/tree", MS_NOSUID | MS_NODEV, "", err);
+static int enter_stage(void) {
+        if (mkdir(STAGE "/sys", 0755) < 0 || chdir(STAGE) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 ||
+            chroot(".") < 0 || chdir("/") < 0)
+                return -errno;
+        return 0;
+}
+
+int vm_boot_root(bool live, struct err *err) {
+        int r = make_mount("virtiofs", "tree", "/tree", MS_NOSUID | MS_NODEV, "", err);
 
         if (r == 0)
                 r = make_mount("tmpfs", "stage", STAGE, MS_NOSUID | MS_NODEV, "mode=755,size=1m", err);
         if (r == 0)
                 r = show_tree(err);
+        if (r == 0 && live)
+                r = make_mount("virtiofs", "live", STAGE VM_LIVE, MS_NOSUID | MS_NODEV, "", err);
         if (r == 0)
                 r = move_own("/dev", STAGE "/dev", err);
         if (r == 0)
                 r = move_own("/proc", STAGE "/proc", err);
         if (r < 0)
                 return r;
-        if (mkdir(STAGE "/sys", 0755) < 0 || chdir(STAGE) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 ||
-            chroot(".") < 0 || chdir("/") < 0)
-                return err_set(err, -errno, "cannot enter the tree");
-        return 0;
+        _cleanup_fd_ int tree = kernel_open_tree(AT_FDCWD, "/tree", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        r = tree < 0 ? tree : enter_stage();
+        return r < 0 ? err_set(err, r, "cannot enter the tree") : TAKE_FD(tree);
 }
 
 int vm_boot_disk(struct err *err) {

@@ -6,7 +6,6 @@
 
 #define VM_LINE "/dev/vport0p1" /* the port to the keeper */
 #define VM_DISK "/dev/vda"
-#define VM_TREE "tree" /* the tag of the shared tree */
 
 /* Loads what the initial archive has in /modules, in the order of names. */
 int vm_boot_modules(struct err *err);
@@ -14,8 +13,9 @@ int vm_boot_modules(struct err *err);
 /* /dev, /proc and cgroups of the machine's own. */
 int vm_boot_mounts(struct err *err);
 
-/* The tree from outside becomes "/", with the machine's own /dev and /proc in it. */
-int vm_boot_root(struct err *err);
+/* The tree from outside becomes "/", with the machine's own /dev and /proc in it. live: also below VM_LIVE, as it is at
+ * every moment. Returns a mount of the tree itself that is not attached. */
+int vm_boot_root(bool live, struct err *err);
 
 /* The disk as a mount that is not attached, for OP_DISK. */
 int vm_boot_disk(struct err *err);

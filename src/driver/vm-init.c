@@ -25,6 +25,8 @@
 struct machine {
         int line;
         struct plan plan;
+        bool live; /* see vm-plan.h */
+        int tree;  /* a mount of it, not attached */
         struct cell_context cell;
         struct cgroup cgroup;
         int report; /* our end */
@@ -63,8 +65,10 @@ static int read_plan(struct machine *m, struct err *err) {
         if (n < 0 || kind != CARRY_PLAN)
                 return err_set(err, n < 0 ? n : -EPROTO, "no plan came");
         int r = plan_check(bytes, (size_t)n, &given, err);
-        if (r == 0)
-                r = vm_plan(&given, access(VM_DISK, F_OK) == 0, &ours, err);
+        if (r < 0)
+                return r;
+        m->live = vm_plan_is_live(&given);
+        r = vm_plan(&given, access(VM_DISK, F_OK) == 0, &ours, err);
         return r < 0 ? r : plan_check(ours.data, ours.size, &m->plan, err);
 }
 
@@ -138,9 +142,11 @@ static int fill_cell(struct machine *m, struct err *err) {
         c->user_ns = cell_user_namespace(IDS, IDS, err);
         if (c->user_ns < 0)
                 return c->user_ns;
-        if (plan_has(&m->plan, OP_DISK))
-                c->disk = vm_boot_disk(err);
-        return plan_has(&m->plan, OP_DISK) && c->disk < 0 ? c->disk : 0;
+        if (plan_has(&m->plan, OP_ROOT_DISK))
+                c->disk = TAKE_FD(m->tree);
+        else if (plan_has(&m->plan, OP_DISK))
+                return (c->disk = vm_boot_disk(err)) < 0 ? c->disk : 0;
+        return 0;
 }
 
 /* Waits for what the cell says: its end without a word, a step that failed, or that its guest serves. */
@@ -170,10 +176,13 @@ static int wait_for_guest(struct machine *m, struct err *err) {
 static int start_sandbox(struct machine *m, struct err *err) {
         int r = vm_boot_cgroup(&m->plan, &m->cgroup, err);
 
-        if (r == 0)
-                r = vm_boot_root(err);
-        if (r == 0)
-                r = fill_cell(m, err);
+        if (r < 0)
+                return r;
+        m->tree = vm_boot_root(m->live, err);
+        if (m->tree < 0)
+                return m->tree;
+        r = fill_cell(m, err);
+        fd_close(&m->tree);
         if (r == 0)
                 r = cell_start(&m->cell, &m->pid, &m->pidfd, err);
         if (r < 0)
@@ -226,7 +235,7 @@ static int boot(struct err *err) {
 }
 
 int main(void) {
-        static struct machine m = {.line = -EBADF, .report = -EBADF, .pidfd = -EBADF};
+        static struct machine m = {.line = -EBADF, .tree = -EBADF, .report = -EBADF, .pidfd = -EBADF};
         struct err err = {0};
 
         int r = boot(&err);

@@ -50,9 +50,11 @@ static int sandbox_namespace(uint32_t id_base, struct err *err) {
         return fd;
 }
 
-static int start_fs(const struct machine_facts *f, int listener, struct machine *m, struct err *err) {
+/* virtiofsd, and QEMU's end of the connection to it. */
+static int start_fs(const struct machine_facts *f, bool live, pid_t *ret_pid, int *ret_pidfd, int *ret_end,
+                    struct err *err) {
         _cleanup_(vm_words_free) struct vm_words words = {0};
-        _cleanup_fd_ int user_ns = sandbox_namespace(f->id_base, err),
+        _cleanup_fd_ int listener = -EBADF, end = -EBADF, user_ns = sandbox_namespace(f->id_base, err),
                          tree = kernel_open_tree(f->tree, "",
                                                  AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 
@@ -60,6 +62,9 @@ static int start_fs(const struct machine_facts *f, int listener, struct machine 
                 return user_ns;
         if (tree < 0)
                 return err_set(err, tree, "cannot show the tree to the machine");
+        int r = make_meeting(&listener, &end, err);
+        if (r < 0)
+                return r;
         struct place p = {.shows = fs_files,
                           .show_count = ELEMENTSOF(fs_files),
                           .tree = tree,
@@ -69,9 +74,12 @@ static int start_fs(const struct machine_facts *f, int listener, struct machine 
                           .fds = {listener},
                           .fd_count = 1,
                           .errors = f->errors};
-        int r = vm_fs_words(PLACE_FD_FIRST, &words);
-        return r < 0 ? err_set(err, r, "could not start the machine's files")
-                     : place_start(&p, words.argv, &m->fs, &m->fs_pidfd, err);
+        r = vm_fs_words(PLACE_FD_FIRST, live, &words);
+        r = r < 0 ? err_set(err, r, "could not start the machine's files")
+                  : place_start(&p, words.argv, ret_pid, ret_pidfd, err);
+        if (r == 0)
+                *ret_end = TAKE_FD(end);
+        return r;
 }
 
 static int give(struct place *p, int fd) {
@@ -81,7 +89,7 @@ static int give(struct place *p, int fd) {
         return PLACE_FD_FIRST + (int)p->fd_count++;
 }
 
-static int start_qemu(const struct machine_facts *f, int line, int tree, struct machine *m, struct err *err) {
+static int start_qemu(const struct machine_facts *f, int line, int tree, int live, struct machine *m, struct err *err) {
         _cleanup_(vm_words_free) struct vm_words words = {0};
         struct place p = {.shows = qemu_files,
                           .show_count = ELEMENTSOF(qemu_files),
@@ -98,6 +106,7 @@ static int start_qemu(const struct machine_facts *f, int line, int tree, struct 
                                  .tsc_khz = f->kvm ? 0 : vm_tsc_khz(),
                                  .line = give(&p, line),
                                  .tree = give(&p, tree),
+                                 .live = give(&p, live),
                                  .disk = give(&p, f->disk),
                                  .tap = give(&p, f->tap)};
 
@@ -106,26 +115,29 @@ static int start_qemu(const struct machine_facts *f, int line, int tree, struct 
                      : place_start(&p, words.argv, &m->qemu, &m->qemu_pidfd, err);
 }
 
+static int start_all(const struct machine_facts *f, int line, struct machine *m, struct err *err) {
+        _cleanup_fd_ int tree = -EBADF, live = -EBADF;
+        int r = f->tree >= 0 ? start_fs(f, false, &m->fs, &m->fs_pidfd, &tree, err) : 0;
+
+        if (r == 0 && f->tree >= 0 && f->live)
+                r = start_fs(f, true, &m->live, &m->live_pidfd, &live, err);
+        return r < 0 ? r : start_qemu(f, line, tree, live, m, err);
+}
+
 int machine_start(const struct machine_facts *f, struct machine *ret, struct err *err) {
         struct machine m = MACHINE_NONE;
-        _cleanup_fd_ int listener = -EBADF, tree = -EBADF, line = -EBADF;
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_set(err, -errno, "could not make the machine's line");
         m.line = pair[0];
-        line = pair[1];
-        int r = f->tree >= 0 ? make_meeting(&listener, &tree, err) : 0;
-        if (r == 0 && f->tree >= 0)
-                r = start_fs(f, listener, &m, err);
-        if (r == 0)
-                r = start_qemu(f, line, tree, &m, err);
-        if (r < 0) {
+        _cleanup_fd_ int line = pair[1];
+        int r = start_all(f, line, &m, err);
+        if (r < 0)
                 machine_end(&m);
-                return r;
-        }
-        *ret = m;
-        return 0;
+        else
+                *ret = m;
+        return r;
 }
 
 static void end_one(pid_t *pid, int *pidfd) {
@@ -140,6 +152,7 @@ static void end_one(pid_t *pid, int *pidfd) {
 void machine_end(struct machine *m) {
         end_one(&m->qemu, &m->qemu_pidfd);
         end_one(&m->fs, &m->fs_pidfd);
+        end_one(&m->live, &m->live_pidfd);
         fd_close(&m->line);
 }
 

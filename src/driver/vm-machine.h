@@ -11,6 +11,7 @@ struct machine_facts {
         int tree;          /* a folder of our mount namespace, with all that is mounted below it */
         int disk;          /* -EBADF: none */
         int tap;           /* -EBADF: none */
+        bool live;         /* the tree has places that others change: vm-plan.h */
         bool kvm;
         uint64_t memory; /* of the sandbox */
         unsigned cpus;
@@ -18,17 +19,17 @@ struct machine_facts {
 };
 
 struct machine {
-        pid_t qemu, fs;
-        int qemu_pidfd, fs_pidfd;
+        pid_t qemu, fs, live; /* live: 0 if there is none */
+        int qemu_pidfd, fs_pidfd, live_pidfd;
         int line; /* vm-carry.h: CARRY_UP comes first */
 };
-#define MACHINE_NONE ((struct machine){.qemu_pidfd = -EBADF, .fs_pidfd = -EBADF, .line = -EBADF})
+#define MACHINE_NONE ((struct machine){.qemu_pidfd = -EBADF, .fs_pidfd = -EBADF, .live_pidfd = -EBADF, .line = -EBADF})
 
 /* Starts virtiofsd on the tree, as root of the sandbox's own ids, and QEMU, as the second of them. The caller is real
  * root, and both die with the thread that called. On failure nothing is left. */
 int machine_start(const struct machine_facts *f, struct machine *ret, struct err *err);
 
-/* Kills both and waits. */
+/* Kills all of it and waits. */
 void machine_end(struct machine *m);
 
 /* Waits until its kernel has booted. */

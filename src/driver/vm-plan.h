@@ -7,6 +7,13 @@
 
 #include "wire/plan.h"
 
+/* In what the machine sees as its host: the tree once more, as it is at every moment. The other view is believed to
+ * stay as it is. */
+#define VM_LIVE "/.live"
+
 /* Writes the machine's plan into out. own_disk: the machine has a disk of its own for OP_DISK; otherwise that place is
- * in the tree too. ERR_UNENFORCED for a root that a microVM cannot have. */
+ * in the tree too. A root that is no empty one is the tree itself, as OP_ROOT_DISK. */
 int vm_plan(const struct plan *p, bool own_disk, struct buf *out, struct err *err);
+
+/* Has the plan places that others change while the sandbox runs? */
+bool vm_plan_is_live(const struct plan *p);

@@ -95,6 +95,17 @@ static void add_kernel(struct buf *b, const struct vm_facts *f) {
         end_word(b);
 }
 
+static void add_files(struct buf *b, const char *tag, int fd) {
+        if (fd < 0)
+                return;
+        add(b, "-chardev");
+        buf_printf(b, "socket,id=%s,fd=%d", tag, fd);
+        end_word(b);
+        add(b, "-device");
+        buf_printf(b, "vhost-user-fs-device,chardev=%s,tag=%s", tag, tag);
+        end_word(b);
+}
+
 static void add_devices(struct buf *b, const struct vm_facts *f) {
         add(b, "-device");
         add(b, "virtio-serial-device");
@@ -103,13 +114,8 @@ static void add_devices(struct buf *b, const struct vm_facts *f) {
         end_word(b);
         add(b, "-device");
         add(b, "virtserialport,chardev=line,name=line");
-        if (f->tree >= 0) {
-                add(b, "-chardev");
-                buf_printf(b, "socket,id=tree,fd=%d", f->tree);
-                end_word(b);
-                add(b, "-device");
-                add(b, "vhost-user-fs-device,chardev=tree,tag=tree");
-        }
+        add_files(b, "tree", f->tree);
+        add_files(b, "live", f->live);
         if (f->disk >= 0) {
                 add(b, "-add-fd");
                 buf_printf(b, "fd=%d,set=1", f->disk);
@@ -139,9 +145,10 @@ int vm_qemu_words(const struct vm_facts *f, struct vm_words *ret) {
         return split(&b, ret);
 }
 
-/* `always`: what was read is believed for good. The tree is made for this machine and changes under nobody else's
- * hands; and with less than that every exec would read its program and libraries again. */
-int vm_fs_words(int listener, struct vm_words *ret) {
+/* `always`: what was read is believed for good, as it may be of the host's programs and of what this machine alone
+ * writes to; with less than that every exec would read its program and libraries again. `auto`: for a second, and a
+ * file that is opened is read anew. */
+int vm_fs_words(int listener, bool live, struct vm_words *ret) {
         _cleanup_(buf_free) struct buf b = {0};
 
         add(&b, VM_FS_PROGRAM);
@@ -150,7 +157,8 @@ int vm_fs_words(int listener, struct vm_words *ret) {
         end_word(&b);
         add(&b, "--rlimit-nofile=0");
         add(&b, "-o");
-        add(&b, "source=" VM_TREE_INSIDE ",sandbox=chroot,cache=always,log_level=err");
+        buf_printf(&b, "source=" VM_TREE_INSIDE ",sandbox=chroot,cache=%s,log_level=err", live ? "auto" : "always");
+        end_word(&b);
         return split(&b, ret);
 }
 

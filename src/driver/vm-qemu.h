@@ -20,6 +20,7 @@ struct vm_facts {
         unsigned tsc_khz; /* of this host's clock */
         int line;         /* a connected stream */
         int tree;         /* a stream to virtiofsd */
+        int live;         /* to another */
         int disk;         /* an ext4 image, for reading and writing */
         int tap;
 };
@@ -33,8 +34,8 @@ void vm_words_free(struct vm_words *w);
 
 int vm_qemu_words(const struct vm_facts *f, struct vm_words *ret);
 
-/* listener: a listening socket that QEMU's end of `tree` is connected to. */
-int vm_fs_words(int listener, struct vm_words *ret);
+/* listener: a listening socket that QEMU's end of `tree` or `live` is connected to. */
+int vm_fs_words(int listener, bool live, struct vm_words *ret);
 
 /* How fast this host's time stamp counter runs: measured, for 20 ms. */
 unsigned vm_tsc_khz(void);

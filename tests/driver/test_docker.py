@@ -12,7 +12,8 @@ import plans
 import pytest
 import wire
 from daemon import alive, cgroups, new_id, until
-from test_box import _answers
+from test_box import (_answers, test_a_second_connection_takes_over, test_an_image, test_much_goes_both_ways,  # pylint: disable=unused-import
+                      test_one_that_does_not_read_holds_up_nobody_else, test_runs_have_no_leaves)
 from test_life import refused
 from test_network import DNS, MEMORY, reach
 
@@ -59,6 +60,12 @@ def docker(make, engine):
     return d
 
 
+@pytest.fixture
+def boxes(docker):
+    """What every box has to do: tests of the frame, with this one."""
+    return docker
+
+
 def nothing_left(d, e, id):
     assert not cgroups(id) and not (d.folder / "run/sandboxes" / id).exists()
     until(lambda: f"/stockade-{id}" not in e.names())
@@ -90,6 +97,13 @@ def test_serves_and_stops(docker, engine, low, inside):
     usage = docker.stop(id).usage
     assert usage["memory_peak"] > 0 and usage["processes_peak"] >= 2 and usage["cpu_us"] > 0
     nothing_left(docker, engine, id)
+
+
+def test_the_same_one_again(docker, low, inside):
+    id = new_id()
+    for n in range(5):
+        assert inside(docker.begin(low, id=id, driver=DOCKER)[2]).output(f"echo {n}")[0] == f"{n}\n"
+        docker.stop(id)
 
 
 def test_the_engine_knows_what_it_holds(docker, engine, low):
@@ -124,6 +138,14 @@ def test_no_more_is_allowed_than_natively(docker, low, inside):
         for i in own:
             lines[i] = ""
     assert boxed == native
+
+
+def test_landlock(docker, low, inside):
+    """A place that mounts and permissions open, and no rule."""
+    plan = low.behind_root(plans.Step("OP_TMPFS", 0, "/mnt", 1 << 20, 100, 0o1777))
+    for driver in (NATIVE, DOCKER):
+        said, code = inside(docker.begin(plan, driver=driver)[2]).output("touch /mnt/x; touch /tmp/x")
+        assert "Permission denied" in said and code == 0, said
 
 
 def test_what_the_host_sees(docker, engine, low, inside):
@@ -187,6 +209,14 @@ def test_a_disk_has_the_right_ids(docker, medium, inside):
         if expected:
             assert said.split() == expected
     assert said.split()[:3] == ["kept", "more", "1000"] and "No space left" in said
+
+
+def test_copy_on_write(make, engine, inside):
+    d = make(conf=conf(engine, "ceiling_whole_tree = yes\n"))
+    d.start()
+    _, _, guest, _ = d.begin(plans.compile_plan(profile="high"), driver=DOCKER)
+    assert inside(guest).output("test -d /usr/bin && echo mine >/tmp/mine && cat /tmp/mine") == ("mine\n", 0)
+    assert not pathlib.Path("/tmp/mine").exists()
 
 
 def test_the_network_is_the_gate(docker, engine, networked, inside):

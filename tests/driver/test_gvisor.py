@@ -1,4 +1,5 @@
 """Sandboxes in boxes of gVisor's, with a real runsc: what code inside can do, and what is left when it is gone."""
+import contextlib
 import errno
 import functools
 import json
@@ -14,7 +15,7 @@ import plans
 import pytest
 import test_disks
 import wire
-from daemon import alive, cgroups, new_id, until
+from daemon import Refused, alive, cgroups, new_id, until
 from test_box import _answers as answers
 from test_box import below, status
 from test_disks import HOME, make_disk, with_disk  # noqa: F401, pylint: disable=unused-import
@@ -131,6 +132,10 @@ def test_what_was_written_is_not_executed(box, low, medium):
         for before in ("", "/lib64/ld-linux-x86-64.so.2"):
             said, code = c.output(copy.format(place, before), number=new_number())
             assert (code == 0 and said == "ran\n") == ran, (place, before, said, code)
+        # only the sentry can refuse this one: the host executes nothing
+        said, code = c.output(f"printf '#!/bin/sh\necho ran' > {place}/script; chmod 755 {place}/script; {place}/script",
+                              number=new_number())
+        assert (said == "ran\n") == ran and (code == 126) == (not ran), (place, said, code)
 
 
 def test_a_list_of_programs_is_kept(box, low, make):
@@ -159,11 +164,18 @@ def test_places_are_of_the_size_asked_for(box, low):
 
 def test_disk(boxes, box, with_disk, inside):  # noqa: F811
     disk = make_disk(boxes)
-    id, _, c = box(with_disk, disk=disk)
+    id, keeper, c = box(with_disk, disk=disk)
     said, code = c.output("echo kept > file && ln -s file link && chmod 640 file && mkdir folder; "
                           "head -c 100m /dev/zero 2>&1 > big; wc -c < big; rm big", cwd=HOME)
     full, bytes = said.splitlines()
     assert code == 0 and "No space left" in full and 32 << 20 < int(bytes) < 64 << 20
+    run = c.sh("while :; do date +%N > tick; done", cwd=HOME)
+    c.idle(0.5)
+    boxes.ask("freeze", id=id)  # as for a snapshot: what was written is on the disk, not only in the sentry
+    gofer = pathlib.Path(f"/proc/{part(keeper, 'runsc-gofer')}/root{HOME}")
+    assert (gofer / "file").read_text() == "kept\n" and (gofer / "tick").exists()
+    boxes.ask("thaw", id=id)
+    c.signal(run, signal.SIGKILL)
     boxes.stop(id)
     id, _, guest, _ = boxes.begin(with_disk, disk=disk)  # natively
     said, _ = inside(guest).output("cat link; stat -c '%u %g %a %F' file folder; echo too > native", cwd=HOME)
@@ -312,6 +324,50 @@ def test_killed_parts_take_the_rest_along(boxes, box, low, which):
     assert boxes.wait_told("gone").id == id
     until(lambda: not any(alive(p) for p in [keeper, *processes]))
     assert boxes.running() == set() and not cgroups(id)
+
+
+def keeper_of(d, id):
+    """The keeper of a sandbox that starts, and everything below it, if it is written down already."""
+    with contextlib.suppress(OSError):
+        for line in (d.folder / "run/sandboxes" / id / "info").read_text().splitlines():
+            if line.startswith("pid "):
+                pid = int(line.split()[1])
+                return [pid, *below(pid)]
+    return []
+
+
+def is_gone(d, id, processes):
+    return not any(alive(p) for p in processes) and not cgroups(id) and not (d.folder / "run/sandboxes" / id).exists()
+
+
+@pytest.mark.parametrize("ms", range(10, 190, 15))
+def test_killed_while_it_starts(boxes, low, ms):
+    """Whichever part it is: either it serves or the start fails with a sentence, and it can be stopped without a trace."""
+    id = new_id()
+    serial = boxes.send_start(low, id, driver=GVISOR)
+    time.sleep(ms / 1000)
+    processes = keeper_of(boxes, id)
+    if processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(processes[ms % len(processes)], signal.SIGKILL)
+    try:
+        wire.close(boxes.answer(serial)[1])
+    except Refused as e:
+        assert "could not start the sandbox: runsc" in e.text or "ended" in e.text, e
+    boxes.stop(id)
+    until(lambda: is_gone(boxes, id, processes))
+
+
+@pytest.mark.parametrize("ms", (20, 80, 140))
+def test_a_warden_that_is_killed_while_one_starts(boxes, low, ms):
+    id = new_id()
+    boxes.send_start(low, id, driver=GVISOR)
+    time.sleep(ms / 1000)
+    boxes.kill()
+    processes = keeper_of(boxes, id)
+    boxes.start()
+    boxes.stop(id)
+    until(lambda: is_gone(boxes, id, processes))
 
 
 def test_without_a_network_there_is_only_loopback(box, low):

@@ -20,6 +20,7 @@
 #include "cell/prepare.h"
 #include "driver/vm-carry.h"
 #include "driver/vm-machine.h"
+#include "driver/vm-plan.h"
 
 #define BEGIN_MS 120000
 
@@ -83,6 +84,7 @@ static int run(char **argv, struct err *err) {
         if (r < 0)
                 return r;
         f.tree = c.root;
+        f.live = vm_plan_is_live(&plan);
         machine_limits(&plan, &f);
         r = machine_start(&f, &m, err);
         if (r < 0)
