@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/lockdown.h"
 #include "driver/relay.h"
+#include "driver/vm-carry.h"
 #include "wire/box.h"
 
 #define ENV_MAX    512
@@ -30,6 +31,7 @@
 struct keeper {
         struct keeper_box box;
         struct relay relay;
+        struct carry carry; /* in its place, where the box has a line */
         uint8_t secret[BOX_SECRET_SIZE];
         int signals;
         bool serving;
@@ -130,7 +132,7 @@ int keeper_listen(int folder, const char *name, struct err *err) {
 /* --- giving up --- */
 
 static const int calls[] = {
-        SYS_accept4,      SYS_recvfrom, SYS_sendto, SYS_sendmsg, SYS_read, SYS_close,
+        SYS_accept4,      SYS_recvfrom, SYS_sendto, SYS_sendmsg, SYS_read, SYS_write,      SYS_close,
 #ifdef SYS_poll
         SYS_poll,
 #endif
@@ -230,13 +232,33 @@ static int reap(struct keeper *k) {
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == k->box.pid)
+                if (pid == k->box.pid || pid == k->box.aids[0] || pid == k->box.aids[1])
                         return box_ended(k, status);
         return -1;
 }
 
+static_assert((int)CARRY_POLLS <= (int)RELAY_POLLS, "either fits");
+
+static void ask(const struct keeper *k, struct pollfd polls[RELAY_POLLS]) {
+        for (size_t i = 0; i < RELAY_POLLS; i++)
+                polls[i] = (struct pollfd){.fd = -1};
+        if (k->box.line > 0)
+                carry_ask(&k->carry, polls);
+        else
+                relay_ask(&k->relay, polls);
+}
+
+static int answer(struct keeper *k, const struct pollfd polls[RELAY_POLLS]) {
+        if (k->box.line > 0)
+                return carry_answer(&k->carry, polls);
+        relay_answer(&k->relay, polls);
+        if (k->relay.met && !k->serving)
+                say_serving(k);
+        return 0;
+}
+
 static int run(struct keeper *k) {
-        struct pollfd polls[RELAY_POLLS + 2];
+        struct pollfd polls[RELAY_POLLS + 3];
         struct signalfd_siginfo info;
 
         for (;;) {
@@ -244,22 +266,30 @@ static int run(struct keeper *k) {
 
                 if (ended >= 0)
                         return ended;
-                relay_ask(&k->relay, polls);
+                ask(k, polls);
                 polls[RELAY_POLLS] = (struct pollfd){.fd = k->signals, .events = POLLIN};
                 polls[RELAY_POLLS + 1] = (struct pollfd){.fd = k->box.words, .events = POLLIN};
+                polls[RELAY_POLLS + 2] = (struct pollfd){.fd = k->box.pid > 0 ? -1 : k->box.end, .events = POLLIN};
                 if (poll(polls, ELEMENTSOF(polls), -1) < 0)
                         continue;
+                if (polls[RELAY_POLLS + 2].revents)
+                        return box_ended(k, 0); /* how is known to its parent alone */
                 if (polls[RELAY_POLLS].revents)
                         (void)!read(k->signals, &info, sizeof info); /* one stands for all */
                 if (polls[RELAY_POLLS + 1].revents)
                         (void)hear(k);
-                relay_answer(&k->relay, polls);
-                if (k->relay.met && !k->serving)
-                        say_serving(k);
+                if (answer(k, polls) != 0)
+                        return 1; /* a machine without its line is gone */
         }
 }
 
 /* --- verbs --- */
+
+static char *const *options;
+
+char *const *keeper_options(void) {
+        return options;
+}
 
 static int start_box(const struct keeper_driver *d, char **words, struct keeper *k, uint32_t *ret_id, struct err *err) {
         static char *env[ENV_MAX + 1];
@@ -274,7 +304,7 @@ static int start_box(const struct keeper_driver *d, char **words, struct keeper 
         if (r < 0)
                 return r;
         read_plan(&t, env);
-        k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF};
+        k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF, .end = -EBADF};
         r = d->start(&t, &k->box, err);
         if (k->box.words >= 0)
                 (void)fcntl(k->box.words, F_SETFL, O_NONBLOCK);
@@ -304,13 +334,19 @@ static int start(const struct keeper_driver *d, char **words) {
                 k.signals = open_signals();
                 r = k.signals < 0 ? err_set(&err, k.signals, "could not make a descriptor for signals") : 0;
         }
+        k.carry = (struct carry){.line = k.box.line, .listener = BOX_LISTEN_FD};
+        if (r == 0 && k.box.line > 0)
+                r = carry_begin(&k.carry);
         if (r == 0)
                 r = confine(id, &err);
         if (r < 0) {
                 say_failed(&err);
                 return 125;
         }
-        relay_init(&k.relay, BOX_LISTEN_FD, k.box.door, k.box.secret ? k.secret : NULL);
+        if (k.box.line > 0)
+                say_serving(&k);
+        else
+                relay_init(&k.relay, BOX_LISTEN_FD, k.box.door, k.box.secret ? k.secret : NULL);
         return run(&k);
 }
 
@@ -323,14 +359,24 @@ static int destroy(const struct keeper_driver *d, const char *id) {
         return 1;
 }
 
+/* What follows the words of a verb. */
+static bool is_verb(int argc, char **argv, const char *verb, int words) {
+        if (argc < 2 + words || !str_eq(argv[1], verb))
+                return false;
+        options = argv + 2 + words;
+        return true;
+}
+
 int keeper_main(const struct keeper_driver *d, int argc, char **argv) {
-        if (argc == 2 && str_eq(argv[1], "probe"))
+        if (is_verb(argc, argv, "probe", 0))
                 return d->probe();
-        if (argc == 3 && str_eq(argv[1], "destroy"))
+        if (is_verb(argc, argv, "destroy", 1))
                 return destroy(d, argv[2]);
-        if (argc == 5 && str_eq(argv[1], "start"))
+        if (is_verb(argc, argv, "start", 3))
                 return start(d, argv + 2);
-        (void)fprintf(stderr, "Usage: %s probe | start ID ID-BASE GUEST | destroy ID\nThe warden starts it.\n",
+        (void)fprintf(stderr,
+                      "Usage: %s probe | start ID ID-BASE GUEST | destroy ID, then OPTION=VALUE…\n"
+                      "The warden starts it.\n",
                       argv[0]);
         return 2;
 }

@@ -31,10 +31,13 @@ struct keeper_task {
 
 /* A box that was started. */
 struct keeper_box {
-        pid_t pid;   /* a child of ours: its end is the box's */
-        int door;    /* a listening Unix socket that the guest dials (keeper_listen) */
-        bool secret; /* the guest was given the task's on its standard input: nobody else is taken for it */
-        int words;   /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
+        pid_t pid;     /* a child of ours: its end is the box's; 0: it is no child, and there is: */
+        int end;       /* a pidfd of it */
+        pid_t aids[2]; /* other children, without which the box is none: their end is its own too; 0: none */
+        int line;      /* of a machine whose guest serves already (vm-carry.h); 0: none, and there is: */
+        int door;      /* a listening Unix socket that the guest dials (keeper_listen) */
+        bool secret;   /* the guest was given the task's on its standard input: nobody else is taken for it */
+        int words;     /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
 };
 
 struct keeper_driver {
@@ -48,6 +51,9 @@ struct keeper_driver {
 };
 
 int keeper_main(const struct keeper_driver *d, int argc, char **argv);
+
+/* What root's configuration has for this driver, as NAME=VALUE; ends with NULL. */
+char *const *keeper_options(void);
 
 /* A Unix socket that listens at a name in a folder; everybody who can reach it may connect. Not blocking. */
 int keeper_listen(int folder, const char *name, struct err *err);

@@ -17,9 +17,9 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/log.h"
+#include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
-#include "warden/base-filter.h"
 #include "warden/step.h"
 #include "warden/warden.h"
 
@@ -49,7 +49,8 @@ struct start {
         char *env[ENV_MAX + 1];
         struct cell_box box; /* of a driver that has one */
         char box_program[PATH_MAX], box_folder[PATH_MAX], box_ids[16];
-        char *box_argv[6];
+        char *box_argv[5 + BOX_OPTIONS + 1];
+        struct box_options box_options;
 };
 
 /* --- before anything is made --- */
@@ -223,11 +224,22 @@ static int take_ids(struct start *t) {
  * some sixty more. It ends, and the sandbox with it, when it cannot have another: that is so for a crowd of hundreds,
  * since the host has to be left with enough. */
 static uint64_t host_processes(enum driver d, uint64_t inside) {
-        const uint64_t kernel = 256, at_rest = 8, in_a_crowd = 64, crowd = 4096;
+        const uint64_t kernel = 256, at_rest = 8, in_a_crowd = 64, crowd = 4096, machine = 512;
 
+        if (d ==
+            DRIVER_MICROVM) /* its own kernel counts those inside: out here are the threads of QEMU and virtiofsd */
+                return machine;
         if (d != DRIVER_GVISOR || inside >= UINT32_MAX)
                 return inside;
         return kernel + MAX(at_rest * inside, MIN(in_a_crowd * inside, crowd));
+}
+
+/* What the cgroup may hold so that so much memory can be used inside. A machine's own kernel limits what is inside;
+ * that kernel, QEMU and virtiofsd have to live too. */
+static uint64_t host_memory(enum driver d, uint64_t inside) {
+        const uint64_t machine = 320ULL << 20;
+
+        return d == DRIVER_MICROVM && inside < UINT64_MAX - machine ? inside + machine : inside;
 }
 
 static int make_cgroups(struct start *t) {
@@ -237,7 +249,7 @@ static int make_cgroups(struct start *t) {
         if (t->w->nest_count == 0)
                 return err_set(&t->q->err, ERR_UNENFORCED, "this host gives us no cgroups");
         l.cpus = asks->cpus;
-        l.memory = asks->memory;
+        l.memory = host_memory(t->s->driver, asks->memory);
         l.processes = host_processes(t->s->driver, asks->processes);
         l.disk_read = asks->disk_read;
         l.disk_write = asks->disk_write;
@@ -354,6 +366,18 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
+/* What root's configuration has for this driver. */
+static void add_options(struct start *t, size_t at) {
+        const struct conf *conf = &t->w->conf;
+
+        if (t->s->driver != DRIVER_DOCKER)
+                return;
+        (void)snprintf(t->box_options[0], sizeof t->box_options[0], "socket=%s", conf->docker_socket);
+        (void)snprintf(t->box_options[1], sizeof t->box_options[1], "runtime=%s", conf->docker_runtime);
+        for (size_t i = 0; i < ELEMENTSOF(t->box_options); i++)
+                t->box_argv[at + i] = t->box_options[i];
+}
+
 static int make_box(struct start *t) {
         struct sandbox *s = t->s;
 
@@ -366,6 +390,7 @@ static int make_box(struct start *t) {
         char *const words[] = {t->box_program, (char *)(uintptr_t) "start", s->id, t->box_ids,
                                (char *)(uintptr_t)CELL_GUEST_PATH};
         memcpy(t->box_argv, words, sizeof words);
+        box_options(t->w, s->driver, &t->box_options, t->box_argv + ELEMENTSOF(words));
         t->box = (struct cell_box){
                 .program = t->box_program, .argv = t->box_argv, .folder = t->box_folder, .plan = t->q->fds[0]};
         t->cell.box = &t->box;

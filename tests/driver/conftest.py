@@ -3,8 +3,9 @@ import importlib.util
 import pathlib
 import sys
 
-WARDEN = pathlib.Path(__file__).resolve().parent.parent / "warden"
-sys.path.insert(0, str(WARDEN))
+HERE = pathlib.Path(__file__).resolve().parent
+WARDEN = HERE.parent / "warden"
+sys.path[:0] = [str(HERE), str(WARDEN)]
 
 _spec = importlib.util.spec_from_file_location("warden_conftest", WARDEN / "conftest.py")
 _harness = importlib.util.module_from_spec(_spec)
