@@ -366,18 +366,6 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
-/* What root's configuration has for this driver. */
-static void add_options(struct start *t, size_t at) {
-        const struct conf *conf = &t->w->conf;
-
-        if (t->s->driver != DRIVER_DOCKER)
-                return;
-        (void)snprintf(t->box_options[0], sizeof t->box_options[0], "socket=%s", conf->docker_socket);
-        (void)snprintf(t->box_options[1], sizeof t->box_options[1], "runtime=%s", conf->docker_runtime);
-        for (size_t i = 0; i < ELEMENTSOF(t->box_options); i++)
-                t->box_argv[at + i] = t->box_options[i];
-}
-
 static int make_box(struct start *t) {
         struct sandbox *s = t->s;
 
