@@ -17,9 +17,9 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/log.h"
+#include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
-#include "warden/base-filter.h"
 #include "warden/step.h"
 #include "warden/warden.h"
 
