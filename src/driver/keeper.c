@@ -228,13 +228,13 @@ static int reap(struct keeper *k) {
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == k->box.pid)
+                if (pid == k->box.pid && k->box.end < 0)
                         return box_ended(k, status);
         return -1;
 }
 
 static int run(struct keeper *k) {
-        struct pollfd polls[RELAY_POLLS + 2];
+        struct pollfd polls[RELAY_POLLS + 3];
         struct signalfd_siginfo info;
 
         for (;;) {
@@ -245,8 +245,11 @@ static int run(struct keeper *k) {
                 relay_ask(&k->relay, polls);
                 polls[RELAY_POLLS] = (struct pollfd){.fd = k->signals, .events = POLLIN};
                 polls[RELAY_POLLS + 1] = (struct pollfd){.fd = k->box.words, .events = POLLIN};
+                polls[RELAY_POLLS + 2] = (struct pollfd){.fd = k->box.end, .events = POLLIN};
                 if (poll(polls, ELEMENTSOF(polls), -1) < 0)
                         continue;
+                if (polls[RELAY_POLLS + 2].revents)
+                        return box_ended(k, 0); /* how is known to its parent alone */
                 if (polls[RELAY_POLLS].revents)
                         (void)!read(k->signals, &info, sizeof info); /* one stands for all */
                 if (polls[RELAY_POLLS + 1].revents)
@@ -259,6 +262,12 @@ static int run(struct keeper *k) {
 
 /* --- verbs --- */
 
+static char *const *options;
+
+char *const *keeper_options(void) {
+        return options;
+}
+
 static int start_box(const struct keeper_driver *d, char **words, struct keeper *k, uint32_t *ret_id, struct err *err) {
         static char *env[ENV_MAX + 1];
         struct keeper_task t = {.id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD};
@@ -269,7 +278,7 @@ static int start_box(const struct keeper_driver *d, char **words, struct keeper 
         if (r < 0)
                 return r;
         read_plan(&t, env);
-        k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF};
+        k->box = (struct keeper_box){.door = -EBADF, .words = -EBADF, .end = -EBADF};
         r = d->start(&t, &k->box, err);
         if (k->box.words >= 0)
                 (void)fcntl(k->box.words, F_SETFL, O_NONBLOCK);
@@ -318,14 +327,24 @@ static int destroy(const struct keeper_driver *d, const char *id) {
         return 1;
 }
 
+/* What follows the words of a verb. */
+static bool is_verb(int argc, char **argv, const char *verb, int words) {
+        if (argc < 2 + words || !str_eq(argv[1], verb))
+                return false;
+        options = argv + 2 + words;
+        return true;
+}
+
 int keeper_main(const struct keeper_driver *d, int argc, char **argv) {
-        if (argc == 2 && str_eq(argv[1], "probe"))
+        if (is_verb(argc, argv, "probe", 0))
                 return d->probe();
-        if (argc == 3 && str_eq(argv[1], "destroy"))
+        if (is_verb(argc, argv, "destroy", 1))
                 return destroy(d, argv[2]);
-        if (argc == 5 && str_eq(argv[1], "start"))
+        if (is_verb(argc, argv, "start", 3))
                 return start(d, argv + 2);
-        (void)fprintf(stderr, "Usage: %s probe | start ID ID-BASE GUEST | destroy ID\nThe warden starts it.\n",
+        (void)fprintf(stderr,
+                      "Usage: %s probe | start ID ID-BASE GUEST | destroy ID, then OPTION=VALUE…\n"
+                      "The warden starts it.\n",
                       argv[0]);
         return 2;
 }

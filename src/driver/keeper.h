@@ -30,7 +30,8 @@ struct keeper_task {
 
 /* A box that was started. */
 struct keeper_box {
-        pid_t pid; /* a child of ours: its end is the box's */
+        pid_t pid; /* a child of ours: its end is the box's; 0: it is no child, and there is: */
+        int end;   /* a pidfd of it */
         int door;  /* a listening Unix socket that the guest dials (keeper_listen) */
         int words; /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
 };
@@ -46,6 +47,9 @@ struct keeper_driver {
 };
 
 int keeper_main(const struct keeper_driver *d, int argc, char **argv);
+
+/* What root's configuration has for this driver, as NAME=VALUE; ends with NULL. */
+char *const *keeper_options(void);
 
 /* A Unix socket that listens at a name in a folder; everybody who can reach it may connect. Not blocking. */
 int keeper_listen(int folder, const char *name, struct err *err);
