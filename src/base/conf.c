@@ -78,6 +78,11 @@ static const struct row {
         {AT(drivers), WORDS, .standard = "native", CEILING,
          .about = "Drivers that a sandbox may be run by: native, docker, gvisor, microvm, firecracker. One that is not "
                   "named here is refused, whatever the host has."},
+        {AT(docker_socket), PATH, .standard = "/run/docker.sock", CEILING,
+         .about = "Where the Docker engine of the driver docker answers. It has to run on the same kernel."},
+        {AT(docker_runtime), WORD, CEILING,
+         .about = "The runtime that the engine is asked for: one of those that 'docker info' lists, and one whose "
+                  "containers are processes of this kernel, as runc's are. Nothing: the engine's own choice."},
         {AT(ceiling_memory), BYTES, 1 << 20, .standard = "16GiB", CEILING, .about = "Memory of one sandbox."},
         {AT(ceiling_cpus), CPUS, 1, .standard = "16", CEILING, .about = "Processors of one sandbox."},
         {AT(ceiling_processes), COUNT, 1, .standard = "16k", CEILING, .about = "Processes and threads of one sandbox."},

@@ -1,0 +1,45 @@
+/* A sandbox as a container of the engine: the image that it is made from, what is asked for, and its record.
+ *
+ * The container is only the outer half. It gives namespaces, a filter and an entry in the engine's list; the tree, the
+ * ids, the limits and the rest of the plan are put into it by join.c and inside.c. Its image therefore has nothing but
+ * our own program, which is the container's first process, and an empty folder. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "driver/engine.h"
+#include "wire/plan.h"
+
+#define CONTAINER_PROGRAM    "/stockade-box-docker" /* in the image */
+#define CONTAINER_TREE       "/tree"                /* an empty folder in it */
+#define CONTAINER_IMAGE_SIZE 40
+
+struct container {
+        const char *id; /* of the sandbox */
+        const char *image;
+        const char *runtime; /* "": the engine's own choice */
+        const char *profile; /* seccomp, as the engine wants it: JSON */
+        const struct plan *plan;
+        uint32_t id_base;
+        uid_t uid; /* inside */
+        gid_t gid;
+        bool ipv6;
+};
+
+/* The body of the question that makes it. */
+void container_write(const struct container *c, struct buf *out);
+
+/* Makes sure that the engine has the image of this very program, and names it. */
+int container_image(const struct engine *e, char ret[CONTAINER_IMAGE_SIZE], struct err *err);
+
+/* The image's contents: an archive with the program in it. */
+void container_pack(const void *program, size_t size, struct buf *out);
+
+int container_make(const struct engine *e, const struct container *c, struct err *err);
+int container_start(const struct engine *e, const char *id, struct err *err);
+
+/* Its first process, as the engine's host numbers it. -ESRCH: it does not run. */
+int container_pid(const struct engine *e, const char *id, pid_t *ret, struct err *err);
+
+/* Ends it and removes its record; 0 also when there is none. Refuses one of that name that is not ours. */
+int container_remove(const struct engine *e, const char *id, struct err *err);
