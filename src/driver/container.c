@@ -162,6 +162,15 @@ int container_image(const struct engine *e, char ret[CONTAINER_IMAGE_SIZE], stru
 
 /* --- its life --- */
 
+/* What we ask for is always the same but for the runtime. */
+static int refused_runtime(const struct engine_answer *a, const char *what, struct err *err) {
+        int r = engine_refused(a, what, err);
+
+        (void)err_hint(err, "'docker info' lists the runtimes that the engine has; docker_runtime of stockade.conf "
+                            "chooses one");
+        return r;
+}
+
 int container_make(const struct engine *e, const struct container *c, struct err *err) {
         _cleanup_answer_ struct engine_answer a = {0};
         _cleanup_buf_ struct buf body = {0};
@@ -174,7 +183,7 @@ int container_make(const struct engine *e, const struct container *c, struct err
         struct engine_question q = {
                 .method = "POST", .path = path, .type = "application/json", .body = body.data, .size = body.size};
         int r = engine_ask(e, &q, &a, err);
-        return r == 0 && a.status != 201 ? engine_refused(&a, "could not make a container", err) : r;
+        return r == 0 && a.status != 201 ? refused_runtime(&a, "could not make a container", err) : r;
 }
 
 int container_start(const struct engine *e, const char *id, struct err *err) {
@@ -185,10 +194,7 @@ int container_start(const struct engine *e, const char *id, struct err *err) {
         int r = engine_ask(e, &(struct engine_question){.method = "POST", .path = path}, &a, err);
         if (r < 0 || a.status == 204)
                 return r;
-        (void)engine_refused(&a, "could not start the container", err);
-        (void)err_hint(err, "'docker info' lists the runtimes that the engine has; docker_runtime of stockade.conf "
-                            "chooses one");
-        return -EIO;
+        return refused_runtime(&a, "could not start the container", err);
 }
 
 /* 1: there is one, and a has what the engine says about it. */
