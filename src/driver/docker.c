@@ -17,6 +17,7 @@
 #include "driver/inside.h"
 #include "driver/join.h"
 #include "driver/keeper.h"
+#include "driver/link.h"
 #include "driver/profile.h"
 #include "wire/driver.h"
 
@@ -91,6 +92,18 @@ static int open_process(const struct engine *e, const char *id, int *ret, struct
         return 0;
 }
 
+/* The engine gives it none; its one link is to the gate's sockets, which are in our network namespace. */
+static int open_network(const struct keeper_task *t, int process, int *ret, struct err *err) {
+        _cleanup_fd_ int network = openat(process, "ns/net", O_RDONLY | O_CLOEXEC);
+
+        if (network < 0)
+                return err_set(err, -errno, "cannot open the container's network namespace");
+        int r = t->networked ? link_veth("gate", "eth0", network, err) : 0;
+        if (r == 0)
+                *ret = TAKE_FD(network);
+        return r;
+}
+
 static int make_container(const struct engine *e, const struct keeper_task *t, const struct options *o,
                           struct err *err) {
         char image[CONTAINER_IMAGE_SIZE];
@@ -118,11 +131,13 @@ static int fill_container(const struct engine *e, const struct keeper_task *t, s
 
         int r = open_process(e, t->id, &process, err);
         if (r == 0)
+                r = open_network(t, process, &network, err);
+        if (r == 0)
                 r = open_door(&mount, &door, err);
         if (r < 0)
                 return r;
-        struct join j = {.task = t, .process = process, .door = mount};
-        r = join_container(&j, &box->end, &network, err);
+        struct join j = {.task = t, .process = process, .network = network, .door = mount};
+        r = join_container(&j, &box->end, err);
         if (r == 0)
                 box->door = TAKE_FD(door);
         return r;

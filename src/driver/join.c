@@ -143,14 +143,6 @@ static int make_user_namespace(const struct keeper_task *t, int *ret, struct err
 
 /* --- before the child enters --- */
 
-static int open_process(const struct join *j, struct visit *v, struct err *err) {
-        v->mount_ns = openat(j->process, "ns/mnt", O_RDONLY | O_CLOEXEC);
-        v->network = openat(j->process, "ns/net", O_RDONLY | O_CLOEXEC);
-        if (v->mount_ns < 0 || v->network < 0)
-                return err_set(err, -errno, "cannot open the namespaces of the container's first process");
-        return 0;
-}
-
 /* The warden's cgroup namespace: ours begins at the sandbox's own cgroup, and the kernel lets nobody be moved into it
  * from outside by somebody who sees no more than that. */
 static int open_outer_cgroups(struct visit *v, struct err *err) {
@@ -428,32 +420,31 @@ static int send_visitor(struct visit *v, int *ret_end, struct err *err) {
 }
 
 static void close_visit(struct visit *v) {
-        int *const all[] = {&v->mount_ns, &v->network, &v->outer_cgroup_ns, &v->user_ns, &v->tree};
+        int *const all[] = {&v->mount_ns, &v->outer_cgroup_ns, &v->user_ns, &v->tree};
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++)
                 fd_close(all[i]);
 }
 
-int join_container(const struct join *j, int *ret_end, int *ret_network, struct err *err) {
+int join_container(const struct join *j, int *ret_end, struct err *err) {
         struct visit v = {.task = j->task,
                           .mount_ns = -EBADF,
-                          .network = -EBADF,
+                          .network = j->network,
                           .outer_cgroup_ns = -EBADF,
                           .user_ns = -EBADF,
                           .tree = -EBADF,
                           .door = j->door};
 
-        int r = open_process(j, &v, err);
-        if (r == 0)
-                r = open_outer_cgroups(&v, err);
+        v.mount_ns = openat(j->process, "ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (v.mount_ns < 0)
+                return err_set(err, -errno, "cannot open the container's mount namespace");
+        int r = open_outer_cgroups(&v, err);
         if (r == 0)
                 r = copy_tree(j, &v, err);
         if (r == 0)
                 r = make_user_namespace(j->task, &v.user_ns, err);
         if (r == 0)
                 r = send_visitor(&v, ret_end, err);
-        if (r == 0)
-                *ret_network = TAKE_FD(v.network);
         close_visit(&v);
         return r;
 }

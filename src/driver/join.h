@@ -15,8 +15,9 @@
 struct join {
         const struct keeper_task *task;
         int process; /* O_PATH of the container's first process in the host's /proc */
+        int network; /* its network namespace */
         int door;    /* a mount that is not attached, with the socket that the guest dials: goes to BOX_PLACE */
 };
 
-/* ret_end: a pidfd of that process. ret_network: its network namespace. */
-int join_container(const struct join *j, int *ret_end, int *ret_network, struct err *err);
+/* ret_end: a pidfd of that process. */
+int join_container(const struct join *j, int *ret_end, struct err *err);

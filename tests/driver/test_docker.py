@@ -12,7 +12,9 @@ import plans
 import pytest
 import wire
 from daemon import alive, cgroups, new_id, until
+from test_box import _answers
 from test_life import refused
+from test_network import DNS, MEMORY, reach
 
 NATIVE, DOCKER = 0, 1
 ERR_UNENFORCED = -1002
@@ -170,6 +172,34 @@ def test_a_disk_has_the_right_ids(docker, medium, inside):
         if expected:
             assert said.split() == expected
     assert said.split()[:3] == ["kept", "more", "1000"] and "No space left" in said
+
+
+def test_the_network_is_the_gate(docker, engine, networked, inside):
+    id, _, guest, fds = docker.begin(networked, driver=DOCKER)
+    assert len(fds) == MEMORY + 1
+    c = inside(guest)
+    assert reach(c, fds, 5) == b"world\n"
+    dns = socket.socket(fileno=os.dup(fds[DNS]))
+    run = c.exec("/bin/bash", "-c", "exec 3<>/dev/udp/198.18.0.1/53 && echo question >&3 && timeout 5 head -n 1 <&3", number=6)
+    until(lambda: _answers(dns))
+    c.end(run)
+    assert run.out == b"question\n"
+    devices = pathlib.Path(f"/proc/{engine.pid(id)}/net/dev").read_text().splitlines()[2:]
+    assert {line.split(":")[0].strip() for line in devices} == {"lo", "eth0"}
+    assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
+    assert c.output("exec 3<>/dev/udp/9.9.9.9/443 && echo x >&3 && sleep 0.1 && echo x >&3", number=8)[1] != 0
+    dns.close()
+    wire.close(fds)
+    docker.stop(id)
+    nothing_left(docker, engine, id)
+
+
+def test_a_plan_without_a_network_has_no_link(docker, engine, low, inside):
+    id, answer, guest, _ = docker.begin(low, driver=DOCKER)
+    for pid in (answer.pid, engine.pid(id)):
+        devices = pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+        assert {line.split(":")[0].strip() for line in devices} <= {"lo"}
+    assert inside(guest).output("exec 3<>/dev/tcp/192.0.2.7/443")[1] != 0
 
 
 def test_freeze_and_thaw(docker, engine, low, inside):
