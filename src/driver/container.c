@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/fd.h"
 #include "base/hash.h"
@@ -14,6 +15,7 @@
 #define PROGRAM_MAX (8 << 20)
 #define LABEL       "stockade"
 #define NAME_SIZE   96
+#define LEFT_S      60 /* nobody takes longer from making a container to starting it */
 
 /* --- what is asked for --- */
 
@@ -90,8 +92,8 @@ void container_write(const struct container *c, struct buf *out) {
 
 void container_pack(const void *program, size_t size, struct buf *out) {
         static const char zeros[PAX_END_SIZE];
-        const struct pax_member folder = {.name = CONTAINER_TREE + 1, .type = '5', .mode = 0755},
-                                file = {.name = CONTAINER_PROGRAM + 1, .type = '0', .mode = 0755, .size = size};
+        const struct pax_member folder = {.name = &CONTAINER_TREE[1], .type = '5', .mode = 0755},
+                                file = {.name = &CONTAINER_PROGRAM[1], .type = '0', .mode = 0755, .size = size};
 
         pax_put(out, &folder);
         pax_put(out, &file);
@@ -223,6 +225,43 @@ int container_pid(const struct engine *e, const char *id, pid_t *ret, struct err
                 return err_set(err, -ESRCH, "the container 'stockade-%s' does not run", id);
         *ret = (pid_t)pid;
         return 0;
+}
+
+bool container_is_left(const char *item, uint64_t now) {
+        char state[16] = "";
+        uint64_t created = UINT64_MAX;
+
+        if (!json_find_str(item, "State", state, sizeof state) || !json_find_u64(item, "Created", &created))
+                return false;
+        if (!str_eq(state, "created") && !str_eq(state, "exited") && !str_eq(state, "dead"))
+                return false;
+        return created <= now && now - created >= LEFT_S;
+}
+
+static void remove_left(const struct engine *e, const char *item) {
+        char id[65], path[NAME_SIZE];
+        _cleanup_answer_ struct engine_answer a = {0};
+
+        if (!json_find_str(item, "Id", id, sizeof id) || id[strspn(id, "0123456789abcdef")])
+                return;
+        (void)snprintf(path, sizeof path, "/containers/%s?force=1&v=1", id);
+        (void)engine_ask(e, &(struct engine_question){.method = "DELETE", .path = path}, &a, NULL);
+}
+
+void container_sweep(const struct engine *e) {
+        _cleanup_answer_ struct engine_answer a = {0};
+        /* {"label":["stockade"],"status":["created","exited","dead"]} */
+        struct engine_question q = {
+                .method = "GET",
+                .path = "/containers/json?all=1&filters=%7B%22label%22%3A%5B%22" LABEL
+                        "%22%5D%2C%22status%22%3A%5B%22created%22%2C%22exited%22%2C%22dead%22%5D%7D"};
+        struct json_walk walk;
+
+        if (engine_ask_json(e, &q, &a, NULL) < 0 || a.status != 200 || !json_walk_begin(&walk, a.body.data, ""))
+                return;
+        while (json_walk_next(&walk))
+                if (container_is_left(walk.value, (uint64_t)time(NULL)))
+                        remove_left(e, walk.value);
 }
 
 int container_remove(const struct engine *e, const char *id, struct err *err) {

@@ -38,6 +38,14 @@ void container_pack(const void *program, size_t size, struct buf *out);
 int container_make(const struct engine *e, const struct container *c, struct err *err);
 int container_start(const struct engine *e, const char *id, struct err *err);
 
+/* Removes containers of ours that never ran, or ended and are still there: what a keeper that was killed while it made
+ * one left, or an engine that did not come to remove it. Young ones may be somebody's who is about to start them. What
+ * cannot be removed stays for the next time. */
+void container_sweep(const struct engine *e);
+
+/* Whether one of the engine's list is such a leftover. */
+bool container_is_left(const char *item, uint64_t now);
+
 /* Its first process, as the engine's host numbers it. -ESRCH: it does not run. */
 int container_pid(const struct engine *e, const char *id, pid_t *ret, struct err *err);
 

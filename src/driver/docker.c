@@ -2,8 +2,8 @@
  *
  * Its pid namespace, network namespace and filter are the engine's; the tree, ids, limits and the rest of the plan are
  * the cell's own (join.c). The container is not below us: it ends with the sandbox's cgroups, into which its first
- * process was moved, or when we end, because the warden then kills them. The engine removes its record by itself;
- * `destroy` does where the engine did not run at that moment. */
+ * process was moved, or when we end, because the warden then kills them. The engine removes its record by itself; what
+ * it could not remove, `destroy` does, or whoever starts the next one. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -117,6 +117,7 @@ static int make_container(const struct engine *e, const struct keeper_task *t, c
                               .gid = t->gid,
                               .ipv6 = access("/proc/sys/net/ipv6", F_OK) == 0};
 
+        container_sweep(e);
         int r = container_remove(e, t->id, err);
         if (r == 0)
                 r = container_image(e, image, err);

@@ -34,6 +34,8 @@
 #include "driver/container.h"
 #include "wire/box.h"
 
+#define CONNECT_MS 8000 /* until a program that was started is there */
+
 /* Where the child stood when something failed. */
 enum stage {
         STAGE_ENTER,
@@ -253,7 +255,7 @@ static int attach(const struct visit *v, struct cell_context *c) {
         c->root = open(CONTAINER_TREE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (c->root < 0)
                 return -errno;
-        return kernel_move_mount(v->door, "", c->root, BOX_PLACE + 1, MOVE_MOUNT_F_EMPTY_PATH);
+        return kernel_move_mount(v->door, "", c->root, &BOX_PLACE[1], MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 /* The engine's root lands on top of ours and is detached; everybody who had it as root has ours now. */
@@ -281,7 +283,7 @@ static int connect_inside(void) {
         if (fd < 0)
                 return -errno;
         memcpy(at.sun_path + 1, JOIN_SOCKET, sizeof JOIN_SOCKET - 1);
-        for (unsigned waited = 0; waited < JOIN_MS; waited++, sleep_ms(1)) {
+        for (unsigned waited = 0; waited < CONNECT_MS; waited++, sleep_ms(1)) {
                 if (connect(fd, (struct sockaddr *)&at, size) == 0)
                         return TAKE_FD(fd);
                 if (errno != ECONNREFUSED)
@@ -376,10 +378,8 @@ static int explain(const struct keeper_task *t, const struct report *r, struct e
         if (r->kind == REPORT_STEP_FAILED)
                 return cell_explain(&t->plan, r, err);
         (void)err_set(err, error, "%s", r->step < STAGE_COUNT ? stage_text[r->step] : "could not join the container");
-        if (r->step == STAGE_HAND)
-                (void)err_hint(err,
-                               "the engine's runtime has to run containers on this kernel, as runc does; for gVisor "
-                               "there is the driver gvisor");
+        (void)err_hint(err, "the engine's runtime has to run containers on this kernel, as runc does; for gVisor "
+                            "there is the driver gvisor");
         return error;
 }
 

@@ -86,4 +86,16 @@ static void packs_the_program(void) {
         free(r);
 }
 
-TEST_MAIN(TEST(asks_for_an_empty_shell), TEST(leaves_out_what_is_not_wanted), TEST(packs_the_program))
+static void finds_what_was_left(void) {
+        CHECK(container_is_left("{\"State\":\"created\",\"Created\":1000}", 1060));
+        CHECK(container_is_left("{\"State\":\"exited\",\"Created\":1000}", 9000));
+        CHECK(!container_is_left("{\"State\":\"created\",\"Created\":1000}", 1059));
+        CHECK(!container_is_left("{\"State\":\"created\",\"Created\":1000}", 900)); /* a clock that went back */
+        CHECK(!container_is_left("{\"State\":\"running\",\"Created\":1000}", 9000));
+        CHECK(!container_is_left("{\"State\":\"paused\",\"Created\":1000}", 9000));
+        CHECK(!container_is_left("{\"State\":\"created\"}", 9000));
+        CHECK(!container_is_left("{}", 9000));
+}
+
+TEST_MAIN(TEST(asks_for_an_empty_shell), TEST(leaves_out_what_is_not_wanted), TEST(packs_the_program),
+          TEST(finds_what_was_left))

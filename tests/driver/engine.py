@@ -2,7 +2,6 @@
 stays there."""
 import http.client
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -30,13 +29,16 @@ def missing():
 class Engine:
     def __init__(self, folder, args=()):
         self.folder, self.args, self.process = pathlib.Path(folder), args, None
+        self.folder.chmod(0o711)  # with --userns-remap its root is somebody else
         self.socket = self.folder / "docker.sock"
         self.parent = self.folder.name  # of the cgroups that it makes
 
     def start(self):
+        (self.folder / "ids").write_text("daemon:200000:65536\n")  # for --userns-remap=daemon
+        bind = f"mount --bind {self.folder}/ids /etc/subuid && mount --bind {self.folder}/ids /etc/subgid && exec \"$@\""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["unshare", "--net", "--mount", "dockerd", "--data-root", str(self.folder / "data"), "--exec-root",
+                ["unshare", "--net", "--mount", "sh", "-c", bind, "sh", "dockerd", "--data-root", str(self.folder / "data"), "--exec-root",
                  str(self.folder / "exec"), "--pidfile", str(self.folder / "pid"), "-H", f"unix://{self.socket}",
                  "--bridge=none", "--iptables=false", f"--cgroup-parent=/{self.parent}", *self.args], stdout=log, stderr=log, start_new_session=True)
         for _ in range(600):
@@ -85,8 +87,6 @@ class Engine:
     def clear(self):
         if self.process and self.process.poll() is None:
             self.stop()
-        if os.path.ismount(self.folder / "data"):
-            subprocess.run(["umount", "-l", str(self.folder / "data")], check=False)
         for depth in ("", "*/"):
             for p in pathlib.Path("/sys/fs/cgroup").glob(f"{depth}{self.parent}"):
                 p.rmdir()

@@ -38,6 +38,21 @@ def conf(e, more=""):
 
 
 @pytest.fixture
+def another():
+    """another(*args): an engine with these options."""
+    made = []
+
+    def one(*args):
+        made.append(engines.Engine(tempfile.mkdtemp(prefix="stockade-engine-", dir="/var/tmp"), args))
+        made[-1].start()
+        return made[-1]
+
+    yield one
+    for e in made:
+        e.clear()
+
+
+@pytest.fixture
 def docker(make, engine):
     d = make(conf=conf(engine))
     d.start()
@@ -306,15 +321,22 @@ def test_destroy_and_probe(docker, engine, low):
     assert not said["offered"] and said["why"] and said["fix"]
 
 
-def test_the_engine_ends(make, low):
-    own = engines.Engine(tempfile.mkdtemp(prefix="stockade-engine-", dir="/var/tmp"))
-    own.start()
-    try:
-        d = make(conf=conf(own))
-        d.start()
-        id, answer, *_ = d.begin(low, driver=DOCKER)
-        own.stop()
-        assert d.wait_told("gone").id == id and not alive(answer.pid) and not cgroups(id)
-        refused(lambda: d.begin(low, driver=DOCKER), ERR_UNENFORCED, "does not answer")
-    finally:
-        own.clear()
+def test_an_engine_that_maps_ids(make, another, low, inside):
+    own = another("--userns-remap=daemon")
+    d = make(conf=conf(own))
+    d.start()
+    id, _, guest, _ = d.begin(low, driver=DOCKER)
+    assert inside(guest).output("id -u; cat /proc/self/uid_map")[0].split()[:2] == ["1000", "0"]
+    assert int(status(own.pid(id))["Uid"].split()[0]) >= 0x40000000
+    d.stop(id)
+    nothing_left(d, own, id)
+
+
+def test_the_engine_ends(make, another, low):
+    own = another()
+    d = make(conf=conf(own))
+    d.start()
+    id, answer, *_ = d.begin(low, driver=DOCKER)
+    own.stop()
+    assert d.wait_told("gone").id == id and not alive(answer.pid) and not cgroups(id)
+    refused(lambda: d.begin(low, driver=DOCKER), ERR_UNENFORCED, "does not answer")
