@@ -170,8 +170,12 @@ static int destroy(const char *id, struct err *err) {
         int r = check_id(id, err);
         if (r == 0)
                 r = read_options(&o, err);
-        if (r == 0)
-                r = engine_open(&e, o.socket, err);
+        if (r < 0)
+                return r;
+        r = engine_open(&e, o.socket, err);
+        /* an engine that does not run has nothing of ours that runs, and removes the record when it starts */
+        if (r == -ENOENT || r == -ECONNREFUSED)
+                return 0;
         return r < 0 ? r : container_remove(&e, id, err);
 }
 

@@ -228,7 +228,7 @@ static int reap(struct keeper *k) {
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == k->box.pid && k->box.end < 0)
+                if (pid == k->box.pid)
                         return box_ended(k, status);
         return -1;
 }
@@ -245,7 +245,7 @@ static int run(struct keeper *k) {
                 relay_ask(&k->relay, polls);
                 polls[RELAY_POLLS] = (struct pollfd){.fd = k->signals, .events = POLLIN};
                 polls[RELAY_POLLS + 1] = (struct pollfd){.fd = k->box.words, .events = POLLIN};
-                polls[RELAY_POLLS + 2] = (struct pollfd){.fd = k->box.end, .events = POLLIN};
+                polls[RELAY_POLLS + 2] = (struct pollfd){.fd = k->box.pid > 0 ? -1 : k->box.end, .events = POLLIN};
                 if (poll(polls, ELEMENTSOF(polls), -1) < 0)
                         continue;
                 if (polls[RELAY_POLLS + 2].revents)

@@ -32,6 +32,18 @@ int box_find(const struct warden *w, enum driver driver, char ret[PATH_MAX], str
         return err_hint(err, "install the part of Stockade that has it, or ask for another driver");
 }
 
+void box_options(const struct warden *w, enum driver driver, struct box_options *o, char *ret[BOX_OPTIONS + 1]) {
+        size_t n = 0;
+
+        if (driver == DRIVER_DOCKER) {
+                (void)snprintf(o->text[0], sizeof o->text[0], "socket=%s", w->conf.docker_socket);
+                (void)snprintf(o->text[1], sizeof o->text[1], "runtime=%s", w->conf.docker_runtime);
+                for (; n < BOX_OPTIONS; n++)
+                        ret[n] = o->text[n];
+        }
+        ret[n] = NULL;
+}
+
 bool box_is_elsewhere(const struct sandbox *s) {
         return s->driver == DRIVER_DOCKER;
 }
@@ -73,7 +85,9 @@ static int start(struct box_end *e, struct err *err) {
 
         if (r < 0)
                 return r;
-        char *argv[] = {program, (char *)(uintptr_t) "destroy", e->s->id, NULL}, *env[] = {path, NULL};
+        struct box_options options;
+        char *argv[3 + BOX_OPTIONS + 1] = {program, (char *)(uintptr_t) "destroy", e->s->id}, *env[] = {path, NULL};
+        box_options(e->s->w, e->s->driver, &options, argv + 3);
         struct spawn_how how = {.program = program, .argv = argv, .env = env, .deaf = false};
         r = spawn_start(&how, &e->pid, &e->pidfd, err);
         if (r < 0)

@@ -49,8 +49,8 @@ struct start {
         char *env[ENV_MAX + 1];
         struct cell_box box; /* of a driver that has one */
         char box_program[PATH_MAX], box_folder[PATH_MAX], box_ids[16];
-        char *box_argv[8];
-        char box_options[2][CONF_TEXT + 16];
+        char *box_argv[5 + BOX_OPTIONS + 1];
+        struct box_options box_options;
 };
 
 /* --- before anything is made --- */
@@ -343,18 +343,6 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
-/* What root's configuration has for this driver. */
-static void add_options(struct start *t, size_t at) {
-        const struct conf *conf = &t->w->conf;
-
-        if (t->s->driver != DRIVER_DOCKER)
-                return;
-        (void)snprintf(t->box_options[0], sizeof t->box_options[0], "socket=%s", conf->docker_socket);
-        (void)snprintf(t->box_options[1], sizeof t->box_options[1], "runtime=%s", conf->docker_runtime);
-        for (size_t i = 0; i < ELEMENTSOF(t->box_options); i++)
-                t->box_argv[at + i] = t->box_options[i];
-}
-
 static int make_box(struct start *t) {
         struct sandbox *s = t->s;
 
@@ -367,7 +355,7 @@ static int make_box(struct start *t) {
         char *const words[] = {t->box_program, (char *)(uintptr_t) "start", s->id, t->box_ids,
                                (char *)(uintptr_t)CELL_GUEST_PATH};
         memcpy(t->box_argv, words, sizeof words);
-        add_options(t, ELEMENTSOF(words));
+        box_options(t->w, s->driver, &t->box_options, t->box_argv + ELEMENTSOF(words));
         t->box = (struct cell_box){
                 .program = t->box_program, .argv = t->box_argv, .folder = t->box_folder, .plan = t->q->fds[0]};
         t->cell.box = &t->box;

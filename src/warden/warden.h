@@ -275,6 +275,12 @@ void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct war
 /* box.c: the programs of drivers. box_end: done is called when what the driver has elsewhere is gone, or could not be
  * removed. */
 int box_find(const struct warden *w, enum driver driver, char ret[PATH_MAX], struct err *err);
+/* What root's configuration has for a driver: words of its program, and NULL after them. */
+#define BOX_OPTIONS 2
+struct box_options {
+        char text[BOX_OPTIONS][CONF_TEXT + 16];
+};
+void box_options(const struct warden *w, enum driver driver, struct box_options *o, char *ret[BOX_OPTIONS + 1]);
 bool box_is_elsewhere(const struct sandbox *s);
 void box_end(struct sandbox *s, void (*done)(struct sandbox *s, bool gone));
 

@@ -12,7 +12,8 @@ import plans
 import pytest
 import wire
 from daemon import alive, cgroups, new_id, until
-from test_box import _answers
+from test_box import (_answers, test_a_second_connection_takes_over, test_an_image, test_much_goes_both_ways,  # pylint: disable=unused-import
+                      test_one_that_does_not_read_holds_up_nobody_else, test_runs_have_no_leaves)
 from test_life import refused
 from test_network import DNS, MEMORY, reach
 
@@ -57,6 +58,12 @@ def docker(make, engine):
     d = make(conf=conf(engine))
     d.start()
     return d
+
+
+@pytest.fixture
+def boxes(docker):
+    """What every box has to do: tests of the frame, with this one."""
+    return docker
 
 
 def nothing_left(d, e, id):
@@ -187,6 +194,14 @@ def test_a_disk_has_the_right_ids(docker, medium, inside):
         if expected:
             assert said.split() == expected
     assert said.split()[:3] == ["kept", "more", "1000"] and "No space left" in said
+
+
+def test_copy_on_write(make, engine, inside):
+    d = make(conf=conf(engine, "ceiling_whole_tree = yes\n"))
+    d.start()
+    _, _, guest, _ = d.begin(plans.compile_plan(profile="high"), driver=DOCKER)
+    assert inside(guest).output("test -d /usr/bin && echo mine >/tmp/mine && cat /tmp/mine") == ("mine\n", 0)
+    assert not pathlib.Path("/tmp/mine").exists()
 
 
 def test_the_network_is_the_gate(docker, engine, networked, inside):
