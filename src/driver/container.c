@@ -12,10 +12,11 @@
 #include "base/json.h"
 #include "base/pax.h"
 
-#define PROGRAM_MAX (8 << 20)
-#define LABEL       "stockade"
-#define NAME_SIZE   96
-#define LEFT_S      60 /* nobody takes longer from making a container to starting it */
+#define PROGRAM_MAX  (8 << 20)
+#define LABEL        "stockade"
+#define NAME_SIZE    96
+#define REMOVE_LOOKS 250 /* five seconds */
+#define LEFT_S       60  /* nobody takes longer from making a container to starting it */
 
 /* --- what is asked for --- */
 
@@ -135,28 +136,43 @@ static int import_image(const struct engine *e, const char *tag, const void *pro
         return r;
 }
 
-int container_image(const struct engine *e, char ret[CONTAINER_IMAGE_SIZE], struct err *err) {
+static int read_program(char **ret, size_t *ret_size, char tag[HASH_TEXT_SIZE], struct err *err) {
         uint8_t digest[HASH_SIZE];
-        char tag[HASH_TEXT_SIZE], *program = NULL;
         struct hash h;
-        size_t size;
 
-        int r = fd_read_file(AT_FDCWD, "/proc/self/exe", PROGRAM_MAX, false, &program, &size, err);
+        int r = fd_read_file(AT_FDCWD, "/proc/self/exe", PROGRAM_MAX, false, ret, ret_size, err);
         if (r < 0)
                 return r;
         hash_init(&h);
-        hash_add(&h, program, size);
+        hash_add(&h, *ret, *ret_size);
         hash_done(&h, digest);
         hash_text(digest, tag);
         tag[16] = '\0';
-        (void)snprintf(ret, CONTAINER_IMAGE_SIZE, "stockade-box:%.16s", tag);
-        r = has_image(e, ret, err);
+        return 0;
+}
+
+int container_image(char ret[CONTAINER_IMAGE_SIZE], struct err *err) {
+        char tag[HASH_TEXT_SIZE], *program = NULL;
+        size_t size;
+
+        int r = read_program(&program, &size, tag, err);
+        if (r == 0)
+                (void)snprintf(ret, CONTAINER_IMAGE_SIZE, "stockade-box:%.16s", tag);
+        free(program);
+        return r;
+}
+
+static int make_image(const struct engine *e, const char *name, struct err *err) {
+        char tag[HASH_TEXT_SIZE], *program = NULL;
+        size_t size;
+
+        int r = read_program(&program, &size, tag, err);
         if (r == 0)
                 r = import_image(e, tag, program, size, err);
         if (r == 0) { /* a failed import is told within an answer that says that all is well */
-                r = has_image(e, ret, err);
+                r = has_image(e, name, err);
                 if (r == 0)
-                        r = err_set(err, -EIO, "the engine took the image '%s' and does not have it", ret);
+                        r = err_set(err, -EIO, "the engine took the image '%s' and does not have it", name);
         }
         free(program);
         return MIN(r, 0);
@@ -173,7 +189,7 @@ static int refused_runtime(const struct engine_answer *a, const char *what, stru
         return r;
 }
 
-int container_make(const struct engine *e, const struct container *c, struct err *err) {
+static int make_once(const struct engine *e, const struct container *c, struct err *err) {
         _cleanup_answer_ struct engine_answer a = {0};
         _cleanup_buf_ struct buf body = {0};
         char path[NAME_SIZE];
@@ -186,6 +202,23 @@ int container_make(const struct engine *e, const struct container *c, struct err
                 .method = "POST", .path = path, .type = "application/json", .body = body.data, .size = body.size};
         int r = engine_ask(e, &q, &a, err);
         return r == 0 && a.status != 201 ? refused_runtime(&a, "could not make a container", err) : r;
+}
+
+/* What is seldom needed is looked for only when the engine misses it. */
+int container_make(const struct engine *e, const struct container *c, struct err *err) {
+        int r = make_once(e, c, err);
+
+        if (r == -EEXIST) {
+                r = container_remove(e, c->id, err);
+                if (r == 0)
+                        r = make_once(e, c, err);
+        }
+        if (r == -ENOENT) {
+                r = make_image(e, c->image, err);
+                if (r == 0)
+                        r = make_once(e, c, err);
+        }
+        return r;
 }
 
 int container_start(const struct engine *e, const char *id, struct err *err) {
@@ -264,7 +297,8 @@ void container_sweep(const struct engine *e) {
                         remove_left(e, walk.value);
 }
 
-int container_remove(const struct engine *e, const char *id, struct err *err) {
+/* 1: it is on its way, removed by somebody else. */
+static int remove_once(const struct engine *e, const char *id, struct err *err) {
         _cleanup_answer_ struct engine_answer found = {0}, a = {0};
         char path[NAME_SIZE], owner[64] = "";
 
@@ -274,11 +308,24 @@ int container_remove(const struct engine *e, const char *id, struct err *err) {
         (void)json_find_str(found.body.data, "Config.Labels." LABEL, owner, sizeof owner);
         if (!str_eq(owner, id)) {
                 (void)err_set(err, -EEXIST, "there is a container 'stockade-%s' that is not ours", id);
-                return err_hint(err, "'docker rm -f stockade-%s' removes it, if it is nobody's", id);
+                (void)err_hint(err, "'docker rm -f stockade-%s' removes it, if it is nobody's", id);
+                return -EEXIST;
         }
         (void)snprintf(path, sizeof path, "/containers/stockade-%s?force=1&v=1", id);
         r = engine_ask(e, &(struct engine_question){.method = "DELETE", .path = path}, &a, err);
-        if (r < 0 || a.status == 204 || a.status == 404 || a.status == 409) /* gone, or on its way */
+        if (r < 0 || a.status == 204 || a.status == 404)
                 return r;
-        return engine_refused(&a, "could not remove the container", err);
+        return a.status == 409 ? 1 : engine_refused(&a, "could not remove the container", err);
+}
+
+int container_remove(const struct engine *e, const char *id, struct err *err) {
+        const struct timespec pause = {.tv_nsec = 20L * 1000 * 1000};
+
+        for (unsigned i = 0; i < REMOVE_LOOKS; i++) {
+                int r = remove_once(e, id, err);
+                if (r <= 0)
+                        return r;
+                (void)nanosleep(&pause, NULL);
+        }
+        return err_set(err, -EBUSY, "the engine is still removing the container 'stockade-%s'", id);
 }

@@ -29,12 +29,13 @@ struct container {
 /* The body of the question that makes it. */
 void container_write(const struct container *c, struct buf *out);
 
-/* Makes sure that the engine has the image of this very program, and names it. */
-int container_image(const struct engine *e, char ret[CONTAINER_IMAGE_SIZE], struct err *err);
+/* The name of the image that has this very program. */
+int container_image(char ret[CONTAINER_IMAGE_SIZE], struct err *err);
 
 /* The image's contents: an archive with the program in it. */
 void container_pack(const void *program, size_t size, struct buf *out);
 
+/* Makes the image too, if the engine does not have it, and removes what is left of an earlier container of ours. */
 int container_make(const struct engine *e, const struct container *c, struct err *err);
 int container_start(const struct engine *e, const char *id, struct err *err);
 

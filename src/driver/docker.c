@@ -3,7 +3,7 @@
  * Its pid namespace, network namespace and filter are the engine's; the tree, ids, limits and the rest of the plan are
  * the cell's own (join.c). The container is not below us: it ends with the sandbox's cgroups, into which its first
  * process was moved, or when we end, because the warden then kills them. The engine removes its record by itself; what
- * it could not remove, `destroy` does, or whoever starts the next one. */
+ * it could not remove, `destroy` does, for others too. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -117,10 +117,7 @@ static int make_container(const struct engine *e, const struct keeper_task *t, c
                               .gid = t->gid,
                               .ipv6 = access("/proc/sys/net/ipv6", F_OK) == 0};
 
-        container_sweep(e);
-        int r = container_remove(e, t->id, err);
-        if (r == 0)
-                r = container_image(e, image, err);
+        int r = container_image(image, err);
         if (r == 0)
                 r = container_make(e, &c, err);
         return r < 0 ? r : container_start(e, t->id, err);
@@ -176,7 +173,10 @@ static int destroy(const char *id, struct err *err) {
         /* an engine that does not run has nothing of ours that runs, and removes the record when it starts */
         if (r == -ENOENT || r == -ECONNREFUSED)
                 return 0;
-        return r < 0 ? r : container_remove(&e, id, err);
+        if (r < 0)
+                return r;
+        container_sweep(&e);
+        return container_remove(&e, id, err);
 }
 
 /* --- probe --- */

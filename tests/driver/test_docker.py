@@ -99,6 +99,13 @@ def test_serves_and_stops(docker, engine, low, inside):
     nothing_left(docker, engine, id)
 
 
+def test_the_same_one_again(docker, low, inside):
+    id = new_id()
+    for n in range(5):
+        assert inside(docker.begin(low, id=id, driver=DOCKER)[2]).output(f"echo {n}")[0] == f"{n}\n"
+        docker.stop(id)
+
+
 def test_the_engine_knows_what_it_holds(docker, engine, low):
     id, *_ = docker.begin(low, driver=DOCKER)
     found = engine.inspect(id)
