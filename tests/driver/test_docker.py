@@ -140,6 +140,14 @@ def test_no_more_is_allowed_than_natively(docker, low, inside):
     assert boxed == native
 
 
+def test_landlock(docker, low, inside):
+    """A place that mounts and permissions open, and no rule."""
+    plan = low.behind_root(plans.Step("OP_TMPFS", 0, "/mnt", 1 << 20, 100, 0o1777))
+    for driver in (NATIVE, DOCKER):
+        said, code = inside(docker.begin(plan, driver=driver)[2]).output("touch /mnt/x; touch /tmp/x")
+        assert "Permission denied" in said and code == 0, said
+
+
 def test_what_the_host_sees(docker, engine, low, inside):
     id, answer, guest, _ = docker.begin(low, driver=DOCKER)
     inside(guest)
