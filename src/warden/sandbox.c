@@ -264,9 +264,13 @@ bool sandbox_uses_image(const struct warden *w, const char *image) {
         return false;
 }
 
+/* Why it did not start was said before it ended, and may not have been heard yet. */
 static void exited(struct loop_watch *watch, uint32_t events) {
-        (void)events;
-        end_died(LOOP_OWNER(watch, struct sandbox, exit));
+        struct sandbox *s = LOOP_OWNER(watch, struct sandbox, exit);
+
+        if (s->reports.on)
+                s->reports.ready(&s->reports, events);
+        end_died(s);
 }
 
 void sandbox_watch_exit(struct sandbox *s) {
