@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include "base/fd.h"
 #include "base/lockdown.h"
 #include "driver/relay.h"
+#include "driver/vm-carry.h"
 #include "wire/box.h"
 
 #define ENV_MAX    512
@@ -29,6 +31,8 @@
 struct keeper {
         struct keeper_box box;
         struct relay relay;
+        struct carry carry; /* in its place, where the box has a line */
+        uint8_t secret[BOX_SECRET_SIZE];
         int signals;
         bool serving;
         char tail[TAIL_ROOM];
@@ -128,7 +132,7 @@ int keeper_listen(int folder, const char *name, struct err *err) {
 /* --- giving up --- */
 
 static const int calls[] = {
-        SYS_accept4,      SYS_recvfrom, SYS_sendto, SYS_sendmsg, SYS_read, SYS_close,
+        SYS_accept4,      SYS_recvfrom, SYS_sendto, SYS_sendmsg, SYS_read, SYS_write,      SYS_close,
 #ifdef SYS_poll
         SYS_poll,
 #endif
@@ -228,9 +232,29 @@ static int reap(struct keeper *k) {
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                if (pid == k->box.pid)
+                if (pid == k->box.pid || pid == k->box.aids[0] || pid == k->box.aids[1])
                         return box_ended(k, status);
         return -1;
+}
+
+static_assert((int)CARRY_POLLS <= (int)RELAY_POLLS, "either fits");
+
+static void ask(const struct keeper *k, struct pollfd polls[RELAY_POLLS]) {
+        for (size_t i = 0; i < RELAY_POLLS; i++)
+                polls[i] = (struct pollfd){.fd = -1};
+        if (k->box.line > 0)
+                carry_ask(&k->carry, polls);
+        else
+                relay_ask(&k->relay, polls);
+}
+
+static int answer(struct keeper *k, const struct pollfd polls[RELAY_POLLS]) {
+        if (k->box.line > 0)
+                return carry_answer(&k->carry, polls);
+        relay_answer(&k->relay, polls);
+        if (k->relay.met && !k->serving)
+                say_serving(k);
+        return 0;
 }
 
 static int run(struct keeper *k) {
@@ -242,7 +266,7 @@ static int run(struct keeper *k) {
 
                 if (ended >= 0)
                         return ended;
-                relay_ask(&k->relay, polls);
+                ask(k, polls);
                 polls[RELAY_POLLS] = (struct pollfd){.fd = k->signals, .events = POLLIN};
                 polls[RELAY_POLLS + 1] = (struct pollfd){.fd = k->box.words, .events = POLLIN};
                 polls[RELAY_POLLS + 2] = (struct pollfd){.fd = k->box.pid > 0 ? -1 : k->box.end, .events = POLLIN};
@@ -254,9 +278,8 @@ static int run(struct keeper *k) {
                         (void)!read(k->signals, &info, sizeof info); /* one stands for all */
                 if (polls[RELAY_POLLS + 1].revents)
                         (void)hear(k);
-                relay_answer(&k->relay, polls);
-                if (k->relay.met && !k->serving)
-                        say_serving(k);
+                if (answer(k, polls) != 0)
+                        return 1; /* a machine without its line is gone */
         }
 }
 
@@ -270,8 +293,11 @@ char *const *keeper_options(void) {
 
 static int start_box(const struct keeper_driver *d, char **words, struct keeper *k, uint32_t *ret_id, struct err *err) {
         static char *env[ENV_MAX + 1];
-        struct keeper_task t = {.id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD};
+        struct keeper_task t = {
+                .id = words[0], .guest = words[2], .tree = BOX_TREE_FD, .folder = BOX_FOLDER_FD, .secret = k->secret};
 
+        if (getrandom(k->secret, sizeof k->secret, 0) != sizeof k->secret)
+                return err_set(err, -errno, "no random bytes for the box's secret");
         if (parse_base(words[1], &t.id_base) < 0)
                 return err_set(err, ERR_INPUT, "'%.40s' is no host id for a box", words[1]);
         int r = map_plan(&t, err);
@@ -308,13 +334,19 @@ static int start(const struct keeper_driver *d, char **words) {
                 k.signals = open_signals();
                 r = k.signals < 0 ? err_set(&err, k.signals, "could not make a descriptor for signals") : 0;
         }
+        k.carry = (struct carry){.line = k.box.line, .listener = BOX_LISTEN_FD};
+        if (r == 0 && k.box.line > 0)
+                r = carry_begin(&k.carry);
         if (r == 0)
                 r = confine(id, &err);
         if (r < 0) {
                 say_failed(&err);
                 return 125;
         }
-        relay_init(&k.relay, BOX_LISTEN_FD, k.box.door);
+        if (k.box.line > 0)
+                say_serving(&k);
+        else
+                relay_init(&k.relay, BOX_LISTEN_FD, k.box.door, k.box.secret ? k.secret : NULL);
         return run(&k);
 }
 

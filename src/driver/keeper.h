@@ -13,12 +13,13 @@
 
 /* What a driver starts its box from. All of it goes away when start returns. */
 struct keeper_task {
-        const char *id;    /* of the sandbox: 16 hexadecimal digits */
-        uint32_t id_base;  /* first of its CELL_ID_RANGE host ids */
-        const char *guest; /* path of the guest's program inside the tree */
-        struct plan plan;  /* checked */
-        int tree;          /* O_PATH of the tree's root, a mount of this mount namespace with others below it */
-        int folder;        /* the sandbox's folder on the host */
+        const char *id;        /* of the sandbox: 16 hexadecimal digits */
+        uint32_t id_base;      /* first of its CELL_ID_RANGE host ids */
+        const char *guest;     /* path of the guest's program inside the tree */
+        struct plan plan;      /* checked */
+        int tree;              /* O_PATH of the tree's root, a mount of this mount namespace with others below it */
+        int folder;            /* the sandbox's folder on the host */
+        const uint8_t *secret; /* BOX_SECRET_SIZE bytes, for the guest alone */
 
         /* from the plan */
         uid_t uid; /* inside: on the host, where the driver maps ids so, id_base + uid */
@@ -30,10 +31,13 @@ struct keeper_task {
 
 /* A box that was started. */
 struct keeper_box {
-        pid_t pid; /* a child of ours: its end is the box's; 0: it is no child, and there is: */
-        int end;   /* a pidfd of it */
-        int door;  /* a listening Unix socket that the guest dials (keeper_listen) */
-        int words; /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
+        pid_t pid;     /* a child of ours: its end is the box's; 0: it is no child, and there is: */
+        int end;       /* a pidfd of it */
+        pid_t aids[2]; /* other children, without which the box is none: their end is its own too; 0: none */
+        int line;      /* of a machine whose guest serves already (vm-carry.h); 0: none, and there is: */
+        int door;      /* a listening Unix socket that the guest dials (keeper_listen) */
+        bool secret;   /* the guest was given the task's on its standard input: nobody else is taken for it */
+        int words;     /* what the box says on its standard error, a pipe's end; -EBADF: nothing */
 };
 
 struct keeper_driver {

@@ -7,12 +7,15 @@
 
 #define LAST_TURNS 16 /* of a connection whose successor is there */
 
-enum { OUTER_DOOR, INNER_DOOR, OUTER, INNER };
+enum { OUTER_DOOR, INNER_DOOR, OUTER, INNER, CALLERS };
 
-void relay_init(struct relay *r, int outer_door, int inner_door) {
+void relay_init(struct relay *r, int outer_door, int inner_door, const uint8_t *secret) {
         r->outer_door = outer_door;
         r->inner_door = inner_door;
         r->outer = r->inner = -EBADF;
+        r->secret = secret;
+        for (size_t i = 0; i < RELAY_WAITING; i++)
+                r->callers[i].fd = -EBADF;
 }
 
 /* --- one way --- */
@@ -109,14 +112,46 @@ static void take_outer(struct relay *r) {
         make_pair(r);
 }
 
+static void meet(struct relay *r, int fd) {
+        r->inner = fd;
+        r->met = true;
+        for (size_t i = 0; i < RELAY_WAITING; i++)
+                fd_close(&r->callers[i].fd);
+        make_pair(r);
+}
+
+/* The one that has waited longest makes room: the guest says the secret at once, and dials again if it was too late. */
 static void take_inner(struct relay *r) {
         int fd = accept_at(r->inner_door);
 
         if (fd < 0)
                 return;
-        r->inner = fd;
-        r->met = true;
-        make_pair(r);
+        if (!r->secret) {
+                meet(r, fd);
+                return;
+        }
+        fd_close(&r->callers[RELAY_WAITING - 1].fd);
+        memmove(r->callers + 1, r->callers, sizeof r->callers - sizeof r->callers[0]);
+        r->callers[0] = (struct relay_caller){.fd = fd};
+}
+
+/* No byte more than the secret is taken: what follows is for the other side. */
+static void hear(struct relay *r, struct relay_caller *c) {
+        uint8_t differ = 0;
+        ssize_t n = recv(c->fd, c->words + c->said, BOX_SECRET_SIZE - c->said, MSG_DONTWAIT);
+
+        if (n < 0 && would_wait())
+                return;
+        if (n > 0)
+                c->said += (size_t)n;
+        if (n > 0 && c->said < BOX_SECRET_SIZE)
+                return;
+        for (size_t i = 0; i < BOX_SECRET_SIZE; i++)
+                differ |= c->words[i] ^ r->secret[i];
+        if (n <= 0 || differ)
+                fd_close(&c->fd);
+        else
+                meet(r, TAKE_FD(c->fd));
 }
 
 /* --- turns --- */
@@ -131,6 +166,8 @@ static struct pollfd poll_of(int fd, bool in, bool out) {
 void relay_ask(const struct relay *r, struct pollfd polls[RELAY_POLLS]) {
         polls[OUTER_DOOR] = poll_of(r->outer_door, true, false);
         polls[INNER_DOOR] = poll_of(r->inner < 0 ? r->inner_door : -1, true, false);
+        for (size_t i = 0; i < RELAY_WAITING; i++)
+                polls[CALLERS + i] = poll_of(r->callers[i].fd, true, false);
         if (r->paired) {
                 polls[OUTER] = poll_of(r->outer, lane_wants(&r->in), !lane_is_empty(&r->out));
                 polls[INNER] = poll_of(r->inner, lane_wants(&r->out), !lane_is_empty(&r->in));
@@ -145,6 +182,9 @@ void relay_answer(struct relay *r, const struct pollfd polls[RELAY_POLLS]) {
                 move(r);
         else if (!r->paired && polls[INNER].revents)
                 fd_close(&r->inner);
+        for (size_t i = 0; i < RELAY_WAITING; i++)
+                if (r->callers[i].fd >= 0 && polls[CALLERS + i].revents)
+                        hear(r, &r->callers[i]);
         if (polls[OUTER_DOOR].revents)
                 take_outer(r);
         if (r->inner < 0 && polls[INNER_DOOR].revents)

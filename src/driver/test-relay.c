@@ -36,10 +36,12 @@ static int dial(const struct sockaddr_un *at) {
 
 static void begin(void) {
         memset(&relay, 0, sizeof relay);
-        relay_init(&relay, door(&outer_at), door(&inner_at));
+        relay_init(&relay, door(&outer_at), door(&inner_at), NULL);
 }
 
 static void end(void) {
+        for (size_t i = 0; i < RELAY_WAITING; i++)
+                fd_close(&relay.callers[i].fd);
         fd_close(&relay.outer);
         fd_close(&relay.inner);
         fd_close(&relay.outer_door);
@@ -191,6 +193,35 @@ static void test_comes_and_goes(void) {
         (void)close(next);
 }
 
+/* Who does not know the secret is not taken for the guest, and cannot keep it away either. */
+static void test_secret(void) {
+        static const uint8_t secret[BOX_SECRET_SIZE] = "0123456789abcde";
+        int others[2 * RELAY_WAITING];
+
+        begin();
+        relay.secret = secret;
+        int outer = dial(&outer_at);
+        for (size_t i = 0; i < ELEMENTSOF(others); i++) {
+                others[i] = dial(&inner_at);
+                if (i % 2)
+                        say(others[i], "0123456789abcdX and more");
+                CHECK(settle() && !relay.met);
+        }
+        say(outer, "question");
+        int guest = dial(&inner_at);
+        CHECK(send(guest, secret, 7, 0) == 7 && settle() && !relay.met);
+        CHECK(send(guest, secret + 7, sizeof secret - 7, 0) == sizeof secret - 7);
+        say(guest, "answer");
+        CHECK(hears(outer, "answer") && hears(guest, "question") && relay.paired);
+        for (size_t i = 0; i < ELEMENTSOF(others); i++) {
+                CHECK(ended(others[i]));
+                (void)close(others[i]);
+        }
+        end();
+        (void)close(outer);
+        (void)close(guest);
+}
+
 static unsigned open_fds(void) {
         unsigned count = 0;
         DIR *d = opendir("/proc/self/fd");
@@ -224,4 +255,4 @@ static void test_descriptors(void) {
 }
 
 TEST_MAIN(TEST(test_both_ways), TEST(test_back_pressure), TEST(test_takes_over), TEST(test_comes_and_goes),
-          TEST(test_descriptors))
+          TEST(test_secret), TEST(test_descriptors))

@@ -134,6 +134,8 @@ static void dial(struct loop_timer *t) {
                 fd_close(&g->spare);
                 fd = connect_to(g->peer);
         }
+        if (fd >= 0 && send(fd, g->secret, g->secret_size, MSG_NOSIGNAL) != (ssize_t)g->secret_size)
+                fd_close(&fd);
         if (fd >= 0)
                 link_take(g, fd);
         if (g->spare < 0)
@@ -233,13 +235,26 @@ int serve_main(void) {
         return 125;
 }
 
+/* On the null device there is none. Whoever runs here later finds that device there. */
+static int read_secret(struct guest *g) {
+        ssize_t n = fd_read_full(STDIN_FILENO, g->secret, sizeof g->secret);
+
+        if (n != 0 && n != (ssize_t)sizeof g->secret)
+                return n < 0 ? (int)n : -EBADMSG;
+        g->secret_size = (size_t)n;
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+                return -errno;
+        return close(null) < 0 ? -errno : 0;
+}
+
 int serve_dial(const char *path) {
         static struct guest g;
 
         if (path[0] != '/' || strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path)
                 return 125;
         g.peer = path;
-        if (begin(&g) < 0)
+        if (read_secret(&g) < 0 || begin(&g) < 0)
                 return 125;
         (void)loop_run(g.loop);
         return 125;

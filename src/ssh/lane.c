@@ -272,6 +272,7 @@ static ssize_t give(struct lane *c, const uint8_t *data, size_t size, bool error
         if (n == 0 || (ssh_get_poll_flags(c->session->ssh) & SSH_WRITE_PENDING))
                 return 0;
         int r = errors ? ssh_channel_write_stderr(c->ssh, data, n) : ssh_channel_write(c->ssh, data, n);
+        c->refused = r == 0;
         return r < 0 ? -EPIPE : r;
 }
 
@@ -439,7 +440,7 @@ void lane_pump(struct lane *c) {
                 lane_close(c);
                 return;
         }
-        c->more = false;
+        c->more = c->refused = false;
         if (c->kind == LANE_SFTP) {
                 pump_sftp_in(c);
                 pump_sftp_out(c);
@@ -452,9 +453,20 @@ void lane_pump(struct lane *c) {
                 lane_close(c);
 }
 
+static bool is_held(const struct lane *c) {
+        return ssh_channel_window_size(c->ssh) == 0 || (ssh_get_poll_flags(c->session->ssh) & SSH_WRITE_PENDING) != 0;
+}
+
+/* The client's word that it takes more, or the end of what was being sent, may have been seen to while another channel
+ * was pumped: no callback says so, and the socket has nothing left to say. */
+bool lane_ready(const struct lane *c) {
+        bool has = c->kind == LANE_SFTP ? c->piece_at < c->piece_size : c->given < c->frame.size;
+
+        return c->more || (has && !c->refused && !is_held(c));
+}
+
 size_t lane_poll(struct lane *c, struct pollfd *ret) {
-        bool held = ssh_channel_window_size(c->ssh) == 0 ||
-                    (ssh_get_poll_flags(c->session->ssh) & SSH_WRITE_PENDING) != 0;
+        bool held = is_held(c);
 
         if (c->kind == LANE_SFTP)
                 *ret = (struct pollfd){.fd = c->sftp,

@@ -34,6 +34,7 @@ struct lane {
         bool told;     /* the client was told that no more comes */
         bool over;     /* both sides are done: to be closed */
         bool more;     /* there is more to do than was done in this turn */
+        bool refused;  /* libssh took nothing though there was room: keys are being exchanged */
 };
 
 int lane_open(struct session *s, ssh_channel ssh, struct lane **ret); /* a place for it; -EMFILE: none is free */
@@ -41,5 +42,6 @@ int lane_port(struct lane *c, unsigned port);                         /* it is a
 void lane_close(struct lane *c);
 
 /* What is to be waited for (at most one descriptor; 0 or 1), and doing what can be done now. */
+bool lane_ready(const struct lane *c); /* there is something to do now, whatever a descriptor says */
 size_t lane_poll(struct lane *c, struct pollfd *ret);
 void lane_pump(struct lane *c);

@@ -14,6 +14,7 @@
 #define TRIES       6
 #define ASK_MS      10000 /* for an answer of the operator's */
 #define KEEPALIVE   60000 /* ms without anything happening */
+#define REFUSED_MS  100   /* until what libssh did not take is offered again */
 #define READS       16    /* of the client's socket at a time */
 #define COMMAND_MAX 1500  /* bytes of a command in the ledger */
 #define NOTE_MAX    4096  /* bytes of what the operator is told at once */
@@ -160,7 +161,7 @@ static void watch_life(struct session *s) {
 static void turn(struct session *s) {
         struct pollfd fds[2 + SESSION_CHANNELS];
         size_t n = 0;
-        bool more = false;
+        bool more = false, refused = false;
 
         fds[n++] = (struct pollfd){
                 .fd = s->fd,
@@ -168,14 +169,17 @@ static void turn(struct session *s) {
         fds[n++] = (struct pollfd){.fd = s->life.fd,
                                    .events = (short)(POLLIN | (door_waiting(&s->life) ? POLLOUT : 0))};
         for (size_t i = 0; i < SESSION_CHANNELS; i++) {
-                more |= s->channels[i].more;
-                if (s->channels[i].ssh)
-                        n += lane_poll(&s->channels[i], &fds[n]);
+                if (!s->channels[i].ssh)
+                        continue;
+                more |= lane_ready(&s->channels[i]);
+                refused |= s->channels[i].refused;
+                n += lane_poll(&s->channels[i], &fds[n]);
         }
-        int r = poll(fds, (nfds_t)n, more ? 0 : KEEPALIVE);
+        int wait = more ? 0 : refused ? REFUSED_MS : KEEPALIVE;
+        int r = poll(fds, (nfds_t)n, wait);
         if (r < 0 && errno != EINTR)
                 s->over = true;
-        if (r == 0 && !more)
+        if (r == 0 && wait == KEEPALIVE)
                 (void)ssh_send_keepalive(s->ssh);
         if (fds[1].revents) {
                 watch_life(s);

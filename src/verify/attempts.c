@@ -18,7 +18,8 @@
 
 /* Another maker's sandbox shares the folder if its command says {share}, at the path that it has outside. */
 static bool shares_folder(const struct judge *j) {
-        return j->options.against ? strstr(j->options.against, "{share}") != NULL : j->world.shareable;
+        return j->options.against ? strstr(j->options.against, "{share}") != NULL
+                                  : j->world.shareable && !launch_in_box(j);
 }
 
 /* These attempts are about what the host finds in the shared folder. */
@@ -126,7 +127,8 @@ static void judge_one(const struct judge *j, const struct check *c, const struct
         }
         if (f->verdict == VERDICT_OPEN)
                 return;
-        if (is_about_share(c) && !shares_folder(j) && (j->options.against || !str_eq(s.result, "done")))
+        if (is_about_share(c) && !shares_folder(j) && !launch_in_box(j) &&
+            (j->options.against || !str_eq(s.result, "done")))
                 finding_untried(f, "%s",
                                 j->options.against ? "nothing is shared with the host: no {share} in the command"
                                                    : WORLD_UNSHAREABLE);
@@ -150,7 +152,7 @@ static void judge_one(const struct judge *j, const struct check *c, const struct
 static bool belongs(const struct judge *j, size_t i, enum attempts_pass pass) {
         const struct check *c = check_at(i);
 
-        if (!j->chosen[i] || c->scene)
+        if (!judge_tries(j, i) || c->scene)
                 return false;
         switch (pass) {
         case ATTEMPTS_WITNESSED:

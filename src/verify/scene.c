@@ -34,6 +34,10 @@ bool scene_options(const struct judge *j, struct finding *f) {
 bool scene_share(const struct judge *j, struct finding *f) {
         if (!scene_options(j, f))
                 return false;
+        if (launch_in_box(j)) {
+                finding_untried(f, "no folder of the host can be shared as writable with a sandbox of the daemon");
+                return false;
+        }
         if (!j->world.shareable)
                 finding_untried(f, "%s", WORLD_UNSHAREABLE);
         return j->world.shareable;

@@ -219,6 +219,29 @@ static int take_ids(struct start *t) {
         return 0;
 }
 
+/* What the cgroup may hold so that so many processes can run inside. The kernel of a gvisor box counts those itself
+ * (RLIMIT_NPROC); out here each of them is eight processes and threads at rest and dozens in a crowd, and the kernel
+ * some sixty more. It ends, and the sandbox with it, when it cannot have another: that is so for a crowd of hundreds,
+ * since the host has to be left with enough. */
+static uint64_t host_processes(enum driver d, uint64_t inside) {
+        const uint64_t kernel = 256, at_rest = 8, in_a_crowd = 64, crowd = 4096, machine = 512;
+
+        if (d ==
+            DRIVER_MICROVM) /* its own kernel counts those inside: out here are the threads of QEMU and virtiofsd */
+                return machine;
+        if (d != DRIVER_GVISOR || inside >= UINT32_MAX)
+                return inside;
+        return kernel + MAX(at_rest * inside, MIN(in_a_crowd * inside, crowd));
+}
+
+/* What the cgroup may hold so that so much memory can be used inside. A machine's own kernel limits what is inside;
+ * that kernel, QEMU and virtiofsd have to live too. */
+static uint64_t host_memory(enum driver d, uint64_t inside) {
+        const uint64_t machine = 320ULL << 20;
+
+        return d == DRIVER_MICROVM && inside < UINT64_MAX - machine ? inside + machine : inside;
+}
+
 static int make_cgroups(struct start *t) {
         const struct ceiling_plan *asks = &t->asks;
         struct cgroup_limits l = CGROUP_LIMITS_NONE;
@@ -226,8 +249,8 @@ static int make_cgroups(struct start *t) {
         if (t->w->nest_count == 0)
                 return err_set(&t->q->err, ERR_UNENFORCED, "this host gives us no cgroups");
         l.cpus = asks->cpus;
-        l.memory = asks->memory;
-        l.processes = asks->processes;
+        l.memory = host_memory(t->s->driver, asks->memory);
+        l.processes = host_processes(t->s->driver, asks->processes);
         l.disk_read = asks->disk_read;
         l.disk_write = asks->disk_write;
         l.want_cpu_usage = true;

@@ -16,3 +16,7 @@ enum {
 
 /* An empty folder in every tree that is made for a box: what a driver has to put into the tree goes on top of it. */
 #define BOX_PLACE "/run/stockade/box"
+
+/* What the guest says first on every connection to its keeper, where it was given it on its standard input: others
+ * inside could dial too. */
+#define BOX_SECRET_SIZE 16

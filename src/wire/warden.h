@@ -106,9 +106,10 @@ enum warden_item { WARDEN_ITEM_SANDBOX, WARDEN_ITEM_DISK, WARDEN_ITEM_IMAGE, WAR
 
 /* What there is to read about this host. */
 enum warden_paper {
-        WARDEN_PAPER_DOCTOR, /* what `stockade doctor --json` says now */
-        WARDEN_PAPER_VERIFY, /* the latest report of `stockade verify`: JSON */
-        WARDEN_PAPER_PAGE,   /* the same as a page */
+        WARDEN_PAPER_DOCTOR,  /* what `stockade doctor --json` says now */
+        WARDEN_PAPER_VERIFY,  /* the latest report of `stockade verify`: JSON */
+        WARDEN_PAPER_PAGE,    /* the same as a page */
+        WARDEN_PAPER_DRIVERS, /* what probes of the declared drivers say: {"drivers": […]} */
         WARDEN_PAPER_COUNT,
 };
 

@@ -82,9 +82,11 @@ def test_a_put_that_is_not_finished_is_not_seen(client, box):
         c.input(b"new and long" * 1000, end=False)
         time.sleep(0.2)
         assert get(client, box, "/home/agent/f") == b"old"
-    time.sleep(0.3)
+
+    def names():
+        return [e["name"] for e in client.ls(sandbox=box, path="/home/agent")["entries"] if e["name"] != "lost+found"]
+    assert until(lambda: names() == ["f"]), names()  # it is taken away when the guest has heard that the client left
     assert get(client, box, "/home/agent/f") == b"old"
-    assert [e["name"] for e in client.ls(sandbox=box, path="/home/agent")["entries"] if e["name"] != "lost+found"] == ["f"]
 
 
 def test_archives(client, box):

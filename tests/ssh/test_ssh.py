@@ -262,7 +262,7 @@ def test_a_shell_with_a_terminal(door, box):
         t.until(b"31 97")
         t.until(b"term=")
         t.resize(40, 120)
-        t.type("sleep 0.3; stty size\n")
+        t.type("until stty size | grep '40 1''20'; do sleep 0.1; done\n")  # keys and the new size come by different ways
         t.until(b"40 120")
         t.type("sleep 100\n")
         for turn in range(20):  # a shell that is about to start it takes the first one for itself
@@ -309,7 +309,7 @@ def test_a_port_inside(door, box):
             assert b"200 OK" in ask()
         assert ask(here + 1) == b"", "another host than the sandbox was reached"
     finally:
-        through.terminate()
+        through.kill()
         through.wait()
         through.stderr.close()
 
@@ -395,12 +395,45 @@ def test_a_connection_has_so_many_channels(door, box, tmp_path):
     try:
         assert harness.until(lambda: os.path.exists(path))
         many = [subprocess.Popen(["ssh", "-F", "none", "-S", path, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "x@y",
-                                  "sleep 1; echo ok"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                  "until [ -e /tmp/go ]; do sleep 0.1; done; echo ok"],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 for _ in range(20)]
+        # none that has a channel ends before the last has asked for one
+        harness.until(lambda: sum(p.poll() is not None for p in many) >= 4)
+        assert door.client.sh(box, "touch /tmp/go")["exit_code"] == 0
         assert [p.communicate()[0] for p in many].count(b"ok\n") == 16
     finally:
-        first.terminate()
+        first.kill()  # SIGTERM between its look at signals and its poll() is seen a keepalive later
         first.wait()
+
+
+@pytest.mark.parametrize("rekey", ["default", "2M"])
+def test_much_output_beside_channels_that_wait(door, box, tmp_path, rekey):
+    """The client's word that it takes more may be read while another channel is looked after: it counts all the same."""
+    path, size = str(tmp_path / "shared"), 50_000_000
+    first = door.start("ssh", "-M", "-N", "-S", path, "-o", f"RekeyLimit={rekey}", f"{box}@127.0.0.1", stderr=subprocess.DEVNULL)
+    channels = []
+
+    def channel(command):
+        made = subprocess.Popen(["ssh", "-F", "none", "-S", path, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "x@y",
+                                 f"echo on; {command}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        channels.append(made)
+        assert made.stdout.readline() == b"on\n"
+        return made
+    try:
+        assert harness.until(lambda: os.path.exists(path))
+        much = channel(f"read go; head -c {size} /dev/zero")
+        others = [channel("exec cat") for _ in range(15)]
+        watch = harness.Stopwatch(door.daemon.operator, *door.sessions(), first.pid, much.pid)
+        much.stdin.write(b"go\n")
+        much.stdin.flush()
+        assert len(much.stdout.read(size)) == size
+        assert watch.seconds < 50, watch.wall  # whoever is forgotten waits for 60 s, each time
+        assert all(one.poll() is None for one in others)
+    finally:
+        for process in (*channels, first):
+            process.kill()
+            process.communicate()
 
 
 def test_its_process_can_do_nothing(door, box):

@@ -1,0 +1,13 @@
+/* The drivers that can be judged, and checks that are not made under one of them, each with its reason. */
+#pragma once
+
+#include "base/err.h"
+
+enum judged { JUDGED_NATIVE, JUDGED_DOCKER, JUDGED_GVISOR, JUDGED_MICROVM, JUDGED_FIRECRACKER, JUDGED_COUNT };
+
+int exempt_driver(const char *name); /* enum judged, or -ENOENT */
+
+/* Why the check means nothing under this driver or cannot be asked of it; NULL: it is made. */
+const char *exempt_why(const char *driver, const char *check);
+/* Every row names a check that there is. */
+int exempt_check(struct err *err);
