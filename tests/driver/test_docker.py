@@ -250,10 +250,11 @@ def test_a_plan_without_a_network_has_no_link(docker, engine, low, inside):
 def test_nobody_else_is_taken_for_the_guest(docker, low, inside):
     id, _, guest, _ = docker.begin(low, driver=DOCKER)
     c = inside(guest)
-    said, _ = c.output("python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/stockade/box/door'); "
-                       "s.send(b'x' * 200); print(s.recv(100))\"")
-    assert said.strip() in ("b''", "") or "reset" in said, said
-    assert c.output("echo still", number=77)[0] == "still\n"
+    run = c.sh("exec python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/stockade/box/door'); "
+               "s.send(b'x' * 200); print('sent', flush=True); print(s.recv(100))\"", number=5)
+    c.wait(lambda: b"sent" in run.out)
+    second = inside(socket.socket(fileno=docker.ask("connect", id=id)[1][0]))
+    assert second.output("echo still", number=77)[0] == "still\n"
     docker.stop(id)
 
 
