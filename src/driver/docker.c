@@ -136,8 +136,10 @@ static int fill_container(const struct engine *e, const struct keeper_task *t, s
                 return r;
         struct join j = {.task = t, .process = process, .network = network, .door = mount};
         r = join_container(&j, &box->end, err);
-        if (r == 0)
+        if (r == 0) {
                 box->door = TAKE_FD(door);
+                box->secret = true;
+        }
         return r;
 }
 

@@ -51,7 +51,7 @@ static int receive(int fd, int fds[CELL_REPORT_FDS], size_t *ret_count) {
 
         if (poll(&said, 1, JOIN_MS) <= 0)
                 return -ETIMEDOUT;
-        if (cell_receive(fd, &r, NULL, fds, ret_count) != 1 || r.kind != REPORT_TREE || *ret_count <= 2)
+        if (cell_receive(fd, &r, NULL, fds, ret_count) != 1 || r.kind != REPORT_TREE || *ret_count <= JOIN_FDS)
                 return -EPROTO;
         return 0;
 }
@@ -83,16 +83,13 @@ static int map_plan(int fd, struct plan *ret) {
         return plan_check(bytes, (size_t)st.st_size, ret, NULL) < 0 ? -EBADMSG : 0;
 }
 
-/* The engine's streams lead out of the sandbox. */
-static int replace_streams(void) {
+/* The engine's streams lead out of the sandbox. The guest reads its secret from the first. */
+static int replace_streams(int secret) {
         _cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
         if (null < 0)
                 return -errno;
-        for (int i = 0; i < 3; i++)
-                if (dup2(null, i) < 0)
-                        return -errno;
-        return 0;
+        return dup2(secret, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ? -errno : 0;
 }
 
 static int enter(struct cell_context *c, const struct plan_step *s) {
@@ -186,11 +183,11 @@ int inside_main(void) {
         if (r == 0)
                 r = map_plan(fds[0], &plan);
         if (r == 0)
-                r = enter_cgroups(fds + 2, count - 2);
+                r = enter_cgroups(fds + JOIN_FDS, count - JOIN_FDS);
         if (r == 0)
                 r = send_own(visitor);
         if (r == 0)
-                r = replace_streams();
+                r = replace_streams(fds[2]);
         if (r < 0) {
                 struct report failed = {.kind = REPORT_STEP_FAILED, .error = r};
                 (void)cell_send(visitor, &failed, NULL, 0);

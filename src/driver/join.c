@@ -57,7 +57,7 @@ static_assert(ELEMENTSOF(stage_text) == STAGE_COUNT, "every stage has a sentence
 
 struct visit {
         const struct keeper_task *task;
-        int mount_ns, network, outer_cgroup_ns, user_ns;
+        int mount_ns, network, outer_cgroup_ns, user_ns, secret;
         int tree, door;          /* not attached; the tree is a copy, the door is whoever asked's */
         int tasks[JOIN_CGROUPS]; /* files that a process writes "0" to, to enter the sandbox's cgroups */
         size_t task_count;
@@ -163,6 +163,18 @@ static int copy_tree(const struct join *j, struct visit *v, struct err *err) {
         v->tree = kernel_open_tree(j->task->tree, "",
                                    AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
         return v->tree < 0 ? err_set(err, v->tree, "could not copy the mounts of the sandbox's tree") : 0;
+}
+
+/* A pipe that nobody but the guest reads from. */
+static int write_secret(const struct keeper_task *t, int *ret, struct err *err) {
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_set(err, -errno, "could not make a pipe");
+        int r = fd_write_full(ends[1], t->secret, BOX_SECRET_SIZE);
+        (void)close(ends[1]);
+        *ret = ends[0];
+        return r < 0 ? err_set(err, r, "could not write the guest's secret") : 0;
 }
 
 /* --- the child, outside the container still --- */
@@ -310,13 +322,13 @@ static int hear(int fd, struct report *ret, int *ret_fd) {
 /* 0 when it has executed the guest, which closes its end; 1 with its report otherwise. */
 static int hand_over(const struct visit *v, int *ret_end, struct report *ret_failed) {
         const struct report hello = {.kind = REPORT_TREE};
-        int fds[2 + JOIN_CGROUPS] = {BOX_PLAN_FD, v->user_ns}, end = -EBADF;
+        int fds[JOIN_FDS + JOIN_CGROUPS] = {BOX_PLAN_FD, v->user_ns, v->secret}, end = -EBADF;
         _cleanup_fd_ int fd = connect_inside(), none = -EBADF;
 
         if (fd < 0)
                 return fd;
-        memcpy(fds + 2, v->tasks, v->task_count * sizeof *v->tasks);
-        int r = cell_send(fd, &hello, fds, 2 + v->task_count);
+        memcpy(fds + JOIN_FDS, v->tasks, v->task_count * sizeof *v->tasks);
+        int r = cell_send(fd, &hello, fds, JOIN_FDS + v->task_count);
         if (r < 0)
                 return r;
         r = hear(fd, ret_failed, &end);
@@ -420,7 +432,7 @@ static int send_visitor(struct visit *v, int *ret_end, struct err *err) {
 }
 
 static void close_visit(struct visit *v) {
-        int *const all[] = {&v->mount_ns, &v->outer_cgroup_ns, &v->user_ns, &v->tree};
+        int *const all[] = {&v->mount_ns, &v->outer_cgroup_ns, &v->user_ns, &v->secret, &v->tree};
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++)
                 fd_close(all[i]);
@@ -432,6 +444,7 @@ int join_container(const struct join *j, int *ret_end, struct err *err) {
                           .network = j->network,
                           .outer_cgroup_ns = -EBADF,
                           .user_ns = -EBADF,
+                          .secret = -EBADF,
                           .tree = -EBADF,
                           .door = j->door};
 
@@ -443,6 +456,8 @@ int join_container(const struct join *j, int *ret_end, struct err *err) {
                 r = copy_tree(j, &v, err);
         if (r == 0)
                 r = make_user_namespace(j->task, &v.user_ns, err);
+        if (r == 0)
+                r = write_secret(j->task, &v.secret, err);
         if (r == 0)
                 r = send_visitor(&v, ret_end, err);
         close_visit(&v);

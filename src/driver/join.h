@@ -5,10 +5,12 @@
 #include "cell/cgroup.h"
 #include "driver/keeper.h"
 
-/* The container's first process waits at this abstract socket of its network namespace. It gets the plan, the user
- * namespace that it is to join, and files of the sandbox's cgroups; it answers with a pidfd of its own, and then says
- * nothing and executes the guest, or reports the step that failed (wire/report.h). */
+/* The container's first process waits at this abstract socket of its network namespace. It gets JOIN_FDS
+ * descriptors (the plan, the user namespace that it is to join, a pipe with the guest's secret in it), and then files
+ * of the sandbox's cgroups; it answers with a pidfd of its own, and then says nothing and executes the guest, or
+ * reports the step that failed (wire/report.h). */
 #define JOIN_SOCKET  "stockade-inside"
+#define JOIN_FDS     3
 #define JOIN_CGROUPS (CGROUP_CONTROLLERS + 1)
 #define JOIN_MS      15000 /* one waits for the other no longer than this */
 
