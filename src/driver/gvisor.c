@@ -56,11 +56,13 @@ static int open_input(const struct keeper_task *t, struct err *err) {
         return r < 0 ? err_set(err, r, "could not write the box's filter") : TAKE_FD(fd);
 }
 
-static int prepare(const struct keeper_task *t, int *ret_door, struct err *err) {
+static int prepare(const struct keeper_task *t, bool *ret_writable_root, int *ret_door, struct err *err) {
         int r = stage_make(t->id_base, err);
 
         if (r == 0)
-                r = stage_tree(t->tree, err);
+                r = write_config(t, ret_writable_root, err);
+        if (r == 0)
+                r = stage_tree(t->tree, !*ret_writable_root, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int place = stage_place(err), door = -EBADF;
@@ -122,9 +124,7 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
 
         int r = runsc_find(program, err);
         if (r == 0)
-                r = prepare(t, &door, err);
-        if (r == 0)
-                r = write_config(t, &writable_root, err);
+                r = prepare(t, &writable_root, &door, err);
         if (r < 0)
                 return r;
         input = open_input(t, err);

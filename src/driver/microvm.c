@@ -110,7 +110,7 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                 if (f.tap < 0)
                         return f.tap;
         }
-        _cleanup_fd_ int tap = f.tap;
+        _cleanup_fd_ _unused_ int tap = f.tap; /* QEMU has its own */
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return err_set(err, -errno, "could not make a pipe");
         _cleanup_fd_ int words = ends[0], errors = ends[1];

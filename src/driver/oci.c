@@ -21,7 +21,8 @@ struct place {
 struct places {
         struct place *items;
         size_t count;
-        bool root_write;
+        bool root_ours;  /* made by the plan: there is no device in it, and nothing that is set-user-ID */
+        bool root_write; /* as far as the box's kernel is to know */
 };
 
 static void places_free(struct places *l) {
@@ -136,7 +137,7 @@ static bool is_done_elsewhere(enum plan_op op) {
         case OP_REACH:
         case OP_SECRET:
         case OP_HOSTNAME:
-        case OP_ROOT_TMPFS:
+        case OP_ROOT_BIND:
         case OP_ROOT_OVERLAY:
         case OP_ROOT_DISK:
         case OP_DIR:
@@ -187,11 +188,11 @@ static int add_step(struct places *l, const struct oci_options *o, const struct 
                 p = find_place(l, s->text[0]);
                 if (p)
                         p->write = false;
-                if (str_eq(s->text[0], "/"))
+                if (str_eq(s->text[0], "/") && l->root_ours)
                         l->root_write = false;
                 return 0;
-        case OP_ROOT_BIND:
-                l->root_write = false;
+        case OP_ROOT_TMPFS:
+                l->root_ours = true;
                 return 0;
         default:
                 return is_done_elsewhere(s->op)

@@ -19,5 +19,7 @@ struct oci_options {
         uint64_t ids;          /* so many ids, from 0 on, are the same in the box as around the runtime */
 };
 
+/* *ret_writable_root: the box's kernel takes its root for writable. A root that others filled is left to the host to
+ * refuse writes to: to have the runtime make it read-only, it would have to lose other flags first (stage.h). */
 int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, bool *ret_writable_root,
                struct err *err);

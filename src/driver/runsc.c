@@ -19,7 +19,8 @@
 #include "base/text.h"
 #include "driver/stage.h"
 
-#define WORDS_MAX 4096
+#define WORDS_MAX  4096
+#define VERSION_MS 2000
 
 static char *const environment[] = {(char[]){"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
                                     NULL};
@@ -37,10 +38,35 @@ int runsc_find(char ret[PATH_MAX], struct err *err) {
         return err_hint(err, "as root: apt-get install runsc");
 }
 
+static uint64_t now_ms(void) {
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+int runsc_wait(pid_t pid, unsigned ms) {
+        const struct timespec nap = {.tv_nsec = 2000000};
+        const uint64_t end = now_ms() + ms;
+        int status;
+
+        do {
+                pid_t r = waitpid(pid, &status, WNOHANG);
+                if (r == pid)
+                        return status;
+                if (r < 0)
+                        return -errno;
+                (void)nanosleep(&nap, NULL);
+        } while (now_ms() < end);
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, &status, 0);
+        return -ETIMEDOUT;
+}
+
 /* The first line of `runsc --version` ends with it. */
 int runsc_version(const char *program, char *ret, size_t size) {
         char said[256] = "";
-        int ends[2], status;
+        int ends[2];
 
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return -errno;
@@ -56,8 +82,9 @@ int runsc_version(const char *program, char *ret, size_t size) {
                 _exit(126);
         }
         fd_close(&to);
+        if (runsc_wait(pid, VERSION_MS) != 0)
+                return -EIO;
         ssize_t n = fd_read_full(from, said, sizeof said - 1);
-        (void)waitpid(pid, &status, 0);
         said[MAX(n, 0)] = '\0';
         *strchrnul(said, '\n') = '\0';
         const char *word = strrchr(said, ' ');
@@ -162,23 +189,6 @@ int runsc_start(const struct runsc_start *s, pid_t *ret_pid, struct err *err) {
         }
         *ret_pid = pid;
         return 0;
-}
-
-int runsc_wait(pid_t pid, unsigned ms) {
-        const struct timespec nap = {.tv_nsec = 2000000};
-        int status;
-
-        for (unsigned waited = 0; waited < ms; waited += 2) {
-                pid_t r = waitpid(pid, &status, WNOHANG);
-                if (r == pid)
-                        return status;
-                if (r < 0)
-                        return -errno;
-                (void)nanosleep(&nap, NULL);
-        }
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, &status, 0);
-        return -ETIMEDOUT;
 }
 
 void runsc_last_words(int fd, char *ret, size_t size) {

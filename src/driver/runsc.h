@@ -26,7 +26,7 @@ struct runsc_start {
 /* The program's path. */
 int runsc_find(char ret[PATH_MAX], struct err *err);
 
-/* "0.0~20221219.0" */
+/* "0.0~20221219.0". For the probe: the one thing that it is asked as whoever we are. */
 int runsc_version(const char *program, char *ret, size_t size);
 
 /* Starts the bundle at STAGE_BUNDLE. *ret_pid is a child of ours: runsc itself. */

@@ -42,20 +42,17 @@ int stage_make(uint32_t id_base, struct err *err) {
         return make_proc(err);
 }
 
-/* runsc makes its root read-only once more, and names no other flag then: a user namespace may not lose those that it
- * was given. Nothing is executed there with rights of the file's, and no device is opened, as far as the host can see.
- */
 static int loosen_root(int tree) {
         struct mount_attr attr = {.attr_clr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 
         return kernel_mount_setattr(tree, "", AT_EMPTY_PATH, &attr);
 }
 
-int stage_tree(int tree, struct err *err) {
+int stage_tree(int tree, bool loosen, struct err *err) {
         _cleanup_fd_ int copy = kernel_open_tree(tree, "",
                                                  AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-        int r = copy < 0 ? copy : loosen_root(copy);
+        int r = copy < 0 ? copy : loosen ? loosen_root(copy) : 0;
         if (r == 0)
                 r = kernel_move_mount(copy, "", AT_FDCWD, STAGE_TREE, MOVE_MOUNT_F_EMPTY_PATH);
         return r < 0 ? err_set(err, r, "could not show the tree to the box") : 0;

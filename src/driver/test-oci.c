@@ -153,6 +153,17 @@ static void a_writable_root_leaves_what_is_not(void) {
         CHECK_STR(mounted(&out, "/tmp"), "bind rw"); /* or runsc would put memory there */
 }
 
+/* One that others filled is the host's to keep read-only. */
+static void a_root_of_others_is_not_touched(void) {
+        _cleanup_buf_ struct buf b = {0}, out = {0};
+
+        begin(&b, OP_ROOT_DISK);
+        plan_add(&b, OP_BIND, 0, "/usr", "/usr");
+        end(&b, true, RLIMIT_NOFILE);
+        CHECK(bundle(&b, NULL, &out, NULL) == 1);
+        CHECK_STR(mounted(&out, "/usr"), "bind ro");
+}
+
 static bool says(const struct buf *config, const char *path, const char *expected) {
         char text[128];
 
@@ -211,4 +222,5 @@ static void what_a_box_cannot_do_is_refused(void) {
 }
 
 TEST_MAIN(TEST(places_with_rights_of_their_own_are_mounts), TEST(a_writable_root_leaves_what_is_not),
-          TEST(the_process_has_what_the_plan_says), TEST(what_a_box_cannot_do_is_refused))
+          TEST(a_root_of_others_is_not_touched), TEST(the_process_has_what_the_plan_says),
+          TEST(what_a_box_cannot_do_is_refused))

@@ -11,7 +11,7 @@
 
 #include "base/errno-name.h"
 #include "base/fd.h"
-#include "verify/judge.h"
+#include "verify/scene.h"
 #include "verify/witness.h"
 
 #define SHARE_INSIDE "/mnt/share"
@@ -137,7 +137,7 @@ static void judge_one(const struct judge *j, const struct check *c, const struct
         else if (str_eq(s.result, "done") && str_starts(c->name, "tcp-") && j->profile.network)
                 finding_otherwise(f, "the gate took the connection, and nobody outside heard of it");
         else if (str_eq(s.result, "done"))
-                finding_open(f, "it worked: %.300s", s.evidence);
+                scene_worked(j, c, f, "it worked: %.300s", s.evidence);
         else if (str_eq(s.result, "guarded") || str_eq(s.result, "not tried"))
                 finding_untried(f, "%.200s", s.evidence[0] ? s.evidence : s.result);
         else if (str_eq(s.result, "killed"))

@@ -75,8 +75,8 @@ enum verdict {
         VERDICT_OPEN,         /* it worked */
         VERDICT_UNTRIED,      /* could not be tried: the finding says why */
         VERDICT_PERMITTED,    /* the profile allows it, and it works: not counted as a check */
-        VERDICT_INAPPLICABLE, /* means nothing under this driver, or cannot be asked of it (exempt.c): not counted
-                                 either, never tried, and listed with its reason */
+        VERDICT_INAPPLICABLE, /* means nothing under this driver, or what it reached there is the box's own and nothing
+                               * of the host's (exempt.c): not counted either, and listed with its reason */
 };
 
 enum shown { SHOWN_NOT, SHOWN_YES, SHOWN_NO, SHOWN_ELSEWHERE }; /* did the positive control work? */
@@ -131,4 +131,5 @@ void finding_open(struct finding *f, const char *format, ...) _printf_(2, 3);   
 void finding_promised(struct finding *f, const char *format, ...) _printf_(2, 3); /* words go to seen */
 void finding_otherwise(struct finding *f, const char *format, ...) _printf_(2, 3);
 void finding_untried(struct finding *f, const char *format, ...) _printf_(2, 3);
+void finding_inapplicable(struct finding *f, const char *format, ...) _printf_(2, 3);
 void finding_control(struct finding *f, bool worked, const char *format, ...) _printf_(3, 4);

@@ -135,6 +135,8 @@ static void put_check(const struct page *p, const struct check *c, const struct 
         if (brief)
                 return;
         put_inert(p, TEXT_INDENT, "because:  ", report_why(f));
+        if (v == VERDICT_INAPPLICABLE)
+                put_inert(p, TEXT_INDENT, "it said:  ", f->said); /* if it was tried */
         if (v == VERDICT_UNTRIED || v == VERDICT_INAPPLICABLE)
                 return;
         put_inert(p, TEXT_INDENT, "promised: ", check_mechanism(c, mechanism, sizeof mechanism));

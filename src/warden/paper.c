@@ -150,14 +150,15 @@ static ssize_t not_there(const char *driver, const char *why, int to) {
 }
 
 /* Whole in memory first: half of a probe would spoil what the others said. */
-static ssize_t ask_driver(const char *driver, int to, struct err *err) {
-        char name[64], program[PATH_MAX], text[PROBE_MAX];
-        char *argv[] = {name, (char *)(uintptr_t) "probe", NULL};
-        int status = 0;
+static ssize_t ask_driver(const struct warden *w, const char *driver, int to, struct err *err) {
+        char program[PATH_MAX], text[PROBE_MAX];
+        char *argv[2 + BOX_OPTIONS + 1] = {program, (char *)(uintptr_t) "probe"};
+        int status = 0, d = driver_find(driver);
+        struct box_options options;
 
-        (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
-        if (paths_helper(name, program, sizeof program, NULL) < 0)
+        if (d < 0 || box_find(w, (enum driver)d, program, NULL) < 0)
                 return not_there(driver, "its program is not installed", to);
+        box_options(w, (enum driver)d, &options, argv + 2);
         _cleanup_fd_ int said = memfd_create("probe", MFD_CLOEXEC);
         if (said < 0)
                 return err_set(err, -errno, "could not make a file in memory");
@@ -167,17 +168,19 @@ static ssize_t ask_driver(const char *driver, int to, struct err *err) {
         return fd_write_full(to, text, (size_t)n) < 0 ? -EIO : n;
 }
 
-static ssize_t ask_drivers(const struct conf *c, int to, struct err *err) {
+static ssize_t ask_drivers(const struct warden *w, int to, struct err *err) {
         static const char begin[] = "{\"drivers\": [", end[] = "]}\n";
         bool first = true;
         ssize_t n = fd_write_full(to, begin, strlen(begin));
 
-        for (size_t i = 0; n >= 0 && i < c->drivers.count; i++) {
-                if (str_eq(c->drivers.items[i], driver_name(DRIVER_NATIVE)))
+        for (size_t i = 0; n >= 0 && i < w->conf.drivers.count; i++) {
+                const char *driver = w->conf.drivers.items[i];
+
+                if (str_eq(driver, driver_name(DRIVER_NATIVE)))
                         continue;
                 n = first ? 0 : fd_write_full(to, ",", 1);
                 if (n >= 0)
-                        n = ask_driver(c->drivers.items[i], to, err);
+                        n = ask_driver(w, driver, to, err);
                 first = false;
         }
         if (n >= 0)
@@ -240,7 +243,7 @@ static int run(const struct work_job *j, struct work_result *ret, struct err *er
                 n = copy_report("latest.html", j->out, err);
                 break;
         case WARDEN_PAPER_DRIVERS:
-                n = ask_drivers(&j->w->conf, j->out, err);
+                n = ask_drivers(j->w, j->out, err);
                 break;
         case WARDEN_PAPER_COUNT:
         default:

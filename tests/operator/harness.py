@@ -490,12 +490,27 @@ class Suite:
         self.folder.chmod(0o755)
         self.programs = Programs(self.folder)
         self.count = 0
+        self.engine = None
+        if DRIVER == "docker":
+            import engine
+            (self.folder / "engine").mkdir()
+            self.engine = engine.Engine(self.folder / "engine")
+            self.engine.start()
+        if DRIVER == "microvm":
+            import vm
+            (self.programs.folder / "microvm").mkdir()
+            made = vm.make_image(self.programs.folder / "microvm")
+            assert made.returncode == 0, made.stderr
 
     def daemon(self, **kw):
         self.count += 1
         folder = self.folder / f"daemon-{self.count}"
         folder.mkdir(mode=0o755)
+        if self.engine:
+            kw["conf"] = f"docker_socket = {self.engine.socket}\n{kw.get('conf', '')}"
         return Daemon(self.programs, folder, **kw)
 
     def remove(self):
+        if self.engine:
+            self.engine.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
