@@ -22,26 +22,36 @@ static const struct driver {
         const char *name, *means; /* means: the fact about the host that its probe takes the place of */
 } drivers[] = {{"docker", "docker"}, {"gvisor", "runsc"}, {"microvm", "qemu"}, {"firecracker", "firecracker"}};
 
-static bool is_declared(const char *driver) {
+/* The daemon's configuration, or what is in force without one. */
+static const struct conf *configuration(void) {
         static struct conf conf;
-        static bool read, known;
+        static bool read;
 
-        if (!read)
-                known = conf_load(access(CONFIG, F_OK) == 0 ? CONFIG : NULL, &conf, NULL) == 0;
+        if (!read && conf_load(access(CONFIG, F_OK) == 0 ? CONFIG : NULL, &conf, NULL) < 0)
+                conf_defaults(&conf);
         read = true;
-        for (size_t i = 0; known && i < conf.drivers.count; i++)
-                if (str_eq(conf.drivers.items[i], driver))
+        return &conf;
+}
+
+static bool is_declared(const char *driver) {
+        const struct conf *conf = configuration();
+
+        for (size_t i = 0; i < conf->drivers.count; i++)
+                if (str_eq(conf->drivers.items[i], driver))
                         return true;
         return false;
 }
 
 /* What its program says of it; false: it is not installed. A probe that fails says that the driver does not work. */
 static bool probe(const char *driver, struct buf *ret) {
-        char name[64], program[PATH_MAX];
-        const char *const argv[] = {program, "probe", NULL};
+        char name[64], program[PATH_MAX], socket[CONF_TEXT + 16], runtime[CONF_TEXT + 16];
+        bool docker = str_eq(driver, "docker");
+        const char *const argv[] = {program, "probe", docker ? socket : NULL, runtime, NULL};
         struct hear h = {.argv = argv, .ms = PROBE_MS, .signal = SIGKILL};
 
         (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
+        (void)snprintf(socket, sizeof socket, "socket=%s", configuration()->docker_socket);
+        (void)snprintf(runtime, sizeof runtime, "runtime=%s", configuration()->docker_runtime);
         if (paths_helper(name, program, sizeof program, NULL) < 0 || access(program, X_OK) < 0)
                 return false;
         if (!hear_program(&h, ret, NULL) || !buf_ok(ret) || !ret->data || json_check(ret->data, ret->size, NULL) < 0) {

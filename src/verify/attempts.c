@@ -176,7 +176,7 @@ static int run_witnessed(struct judge *j, const struct launch *l, struct witness
         if (result < 0)
                 return result;
         if (launch_expect(&r, "ready", 20000)) {
-                pid_t probe = process_find(l->argv[1], j->world.nonce);
+                pid_t probe = process_find(j, l->argv[1], j->world.nonce);
                 if (probe > 0)
                         (void)witness_begin(w, probe, &ignored);
         }

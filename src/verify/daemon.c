@@ -54,10 +54,25 @@ static int make_folder(struct daemon *d, struct err *err) {
         return 0;
 }
 
-/* What daemons show usually, and what the judge shows. */
+/* What the host's daemon shows, and what the judge shows; and of the host's configuration what is about this driver. */
+static void make_conf(const struct judge *j, const char *usual, struct buf *ret) {
+        char prefix[32];
+
+        (void)snprintf(prefix, sizeof prefix, "%s_", j->options.driver);
+        buf_printf(ret, "listen = none\npool = 0\ndrivers = %s\nceiling_whole_tree = yes\n", j->options.driver);
+        for (const char *line = usual; line && *line;) {
+                size_t n = strcspn(line, "\n");
+
+                if (str_starts(line, "ceiling_read = "))
+                        buf_printf(ret, "%.*s %s/shown\n", (int)n, line, j->daemon.folder);
+                else if (str_starts(line, prefix))
+                        buf_printf(ret, "%.*s\n", (int)n, line);
+                line += n + (line[n] == '\n');
+        }
+}
+
 static int write_conf(const struct judge *j, struct err *err) {
         const char *const argv[] = {j->launcher, "up", "--print-config", NULL};
-        static const char key[] = "\nceiling_read = ";
         const struct daemon *d = &j->daemon;
         _cleanup_buf_ struct buf usual = {.max = CONF_MAX}, conf = {0};
         char path[sizeof d->folder + 16];
@@ -65,13 +80,7 @@ static int write_conf(const struct judge *j, struct err *err) {
         int r = ask_program(argv, &usual, err);
         if (r < 0)
                 return err_prefix(err, r, "no daemon can be started");
-        const char *at = strstr(usual.data, key);
-        if (!at)
-                return err_set(err, ERR_CORRUPT, "the daemon's configuration has no ceiling_read");
-        at += strlen(key);
-        buf_printf(&conf,
-                   "listen = none\npool = 0\ndrivers = %s\nceiling_whole_tree = yes\nceiling_read = %.*s %s/shown\n",
-                   j->options.driver, (int)strcspn(at, "\n"), at, d->folder);
+        make_conf(j, usual.data, &conf);
         (void)snprintf(path, sizeof path, "%s/conf", d->folder);
         _cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         r = fd < 0 ? -errno : buf_ok(&conf) ? fd_write_full(fd, conf.data, conf.size) : -ENOMEM;

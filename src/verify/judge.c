@@ -37,6 +37,10 @@ bool judge_sees_inside(const struct judge *j) {
         return !launch_in_box(j) || exempt_driver(j->options.driver) == JUDGED_DOCKER;
 }
 
+bool judge_starts_elsewhere(const struct judge *j) {
+        return j->options.against || exempt_driver(j->options.driver) == JUDGED_DOCKER;
+}
+
 bool judge_good(const struct judge *j) {
         bool asked[GROUP_COUNT] = {0}, tried[GROUP_COUNT] = {0};
 

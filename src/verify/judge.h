@@ -91,6 +91,9 @@ int options_parse(struct judge_options *o, int argc, char **argv, struct err *er
 /* Are the processes inside the host's, too? Not where the sandbox has a kernel of its own. */
 bool judge_sees_inside(const struct judge *j);
 
+/* May a sandbox's processes be the children of somebody else's daemon, an engine's, and so not be below the judge? */
+bool judge_starts_elsewhere(const struct judge *j);
+
 /* ask.c: what a program of ours says, with a NUL behind it; its complaints go to standard error. */
 int ask_program(const char *const argv[], struct buf *ret, struct err *err);
 
@@ -111,7 +114,7 @@ void sibling_end(struct judge *j);
 
 /* process.c: the process of a sandbox whose first argument this is, with the nonce among the others, as the host
  * numbers it; 0: there is none. */
-pid_t process_find(const char *first, const char *nonce);
+pid_t process_find(const struct judge *j, const char *first, const char *nonce);
 /* Was it started by the judge, at whatever remove? Whoever is orphaned below the judge becomes its child, so nobody
  * gets away; and nobody else's process is ours, whatever its arguments say. */
 bool process_is_ours(pid_t pid);

@@ -189,12 +189,12 @@ void scene_remove(const char *path) {
                 world_remove_tree(path);
 }
 
-static bool everybody; /* another maker's sandbox may be started by a daemon, and so not be below the judge */
+static bool everybody; /* what is judged may be started by a daemon, and so not be below the judge */
 
 void scene_mark(const struct judge *j, char mark[SCENE_MARK]) {
         static unsigned count;
 
-        everybody = j->options.against != NULL;
+        everybody = judge_starts_elsewhere(j);
         (void)snprintf(mark, SCENE_MARK, "scene-%s-%u", j->world.nonce, ++count);
 }
 
