@@ -53,8 +53,7 @@ int microvm_image(char ret[PATH_MAX], struct err *err) {
         if (has_image(ret))
                 return 0;
         (void)err_set(err, ERR_UNENFORCED, "there is no kernel for microVMs in '%s'", ret);
-        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64, then stockade-vm-image (in our libexec "
-                             "folder) makes it");
+        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64 && stockade image microvm");
 }
 
 static bool may_use_kvm(const char *image) {
