@@ -128,11 +128,14 @@ static void count_leaf(void *data, uint32_t run) {
 }
 
 static void adopt(struct sandbox *s) {
+        struct warden_usage before;
         struct cgroup c;
 
         s->state = SANDBOX_RUNNING;
         if (sandbox_cgroup(s, &c) == 0) {
                 (void)cgroup_run_each(&c, count_leaf, &s->leaves);
+                if (s->driver != DRIVER_NATIVE) /* was said of runs that ended before, or is nobody's */
+                        sandbox_refusals_new(s, &c, &before);
                 cgroup_close(&c);
         }
         if (s->slot >= 0)

@@ -371,18 +371,40 @@ static void add_leaf(void *data, uint32_t run) {
         cgroup_close(&leaf);
 }
 
-void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret) {
-        struct sum sum = {c, ret, c->home[CGROUP_MEMORY] != c->into};
+void sandbox_usage_whole(const struct cgroup *c, struct warden_usage *ret) {
         struct cgroup guest;
         struct cgroup_usage u;
 
         sandbox_usage(c, ret);
-        add_refusals(ret, sum.ooms ? s->ended_ooms : 0, s->ended_refusals);
         if (cgroup_nest_guest(c, &guest) == 0) { /* v2: it has a leaf of its own */
                 (void)cgroup_refusals(&guest, &u);
                 add_refusals(ret, 0, u.fork_refusals);
                 cgroup_close(&guest);
         }
+}
+
+/* What is more than was counted before; nothing is said of what the host does not count. */
+static void count_new(uint64_t now, uint64_t *counted, uint64_t *ret) {
+        if (now == UINT64_MAX)
+                return;
+        *ret = now - MIN(*counted, now);
+        *counted = now;
+}
+
+void sandbox_refusals_new(struct sandbox *s, const struct cgroup *c, struct warden_usage *ret) {
+        struct warden_usage all;
+
+        sandbox_usage_whole(c, &all);
+        count_new(all.oom_kills, &s->ended_ooms, &ret->oom_kills);
+        count_new(all.fork_refusals, &s->ended_refusals, &ret->fork_refusals);
+}
+
+void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret) {
+        struct sum sum = {c, ret, c->home[CGROUP_MEMORY] != c->into};
+
+        sandbox_usage_whole(c, ret);
+        if (s->driver == DRIVER_NATIVE)
+                add_refusals(ret, sum.ooms ? s->ended_ooms : 0, s->ended_refusals);
         if (s->leaves > 0)
                 (void)cgroup_run_each(c, add_leaf, &sum);
 }

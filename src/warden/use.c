@@ -101,13 +101,26 @@ struct kill {
         struct loop_timer timer;
 };
 
+/* A box has no cgroup for each run. What was refused in the whole of it since it was last asked is said of the run that
+ * ends now: with several at once it may be another's. */
+static void count_in_box(struct sandbox *s, struct warden_usage *usage) {
+        struct cgroup c;
+
+        if (!s->nest || sandbox_cgroup(s, &c) < 0)
+                return;
+        sandbox_refusals_new(s, &c, usage);
+        cgroup_close(&c);
+}
+
 /* One attempt: 0 and usage when the leaf is gone, -EBUSY, or another error. looks: how often it was tried before. */
 static int end_leaf(struct sandbox *s, uint32_t run, bool kill, unsigned looks, struct warden_usage *usage) {
         struct cgroup c, leaf;
 
         memset(usage, 0xff, sizeof *usage);
-        if (!has_leaves(s))
+        if (!has_leaves(s)) {
+                count_in_box(s, usage);
                 return kill ? -EOPNOTSUPP : 0;
+        }
         int r = cgroup_nest_find_runs(s->nest, s->id, &c);
         if (r < 0)
                 return r;

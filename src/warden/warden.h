@@ -83,7 +83,7 @@ struct sandbox {
         struct box_end *box_end;
         struct cgroup_nest *nest; /* NULL: it has no cgroups */
         uint32_t leaves;
-        uint64_t ended_ooms, ended_refusals; /* of runs whose leaf is gone */
+        uint64_t ended_ooms, ended_refusals; /* of runs whose leaf is gone; of a box, what was said of its runs */
         int64_t slot;                        /* of host ids; -1: none */
         uid_t user;                          /* that its processes are on the host, where it has a slot */
         bool networked, cut;
@@ -267,9 +267,11 @@ bool sandbox_uses_image(const struct warden *w, const char *image);
 void sandbox_watch_exit(struct sandbox *s);
 int sandbox_cgroup(const struct sandbox *s, struct cgroup *ret); /* -EOPNOTSUPP: it has none */
 const struct cgroup_owner *sandbox_owner(const struct sandbox *s, struct cgroup_owner *ret); /* NULL: ourselves */
-bool sandbox_evict(const struct sandbox *s, const struct cgroup *leaf);  /* strangers; false: kill nothing in it */
-bool sandbox_evict_all(const struct sandbox *s, const struct cgroup *c); /* of every leaf */
-void sandbox_usage(const struct cgroup *c, struct warden_usage *ret);    /* of a leaf */
+bool sandbox_evict(const struct sandbox *s, const struct cgroup *leaf);     /* strangers; false: kill nothing in it */
+bool sandbox_evict_all(const struct sandbox *s, const struct cgroup *c);    /* of every leaf */
+void sandbox_usage(const struct cgroup *c, struct warden_usage *ret);       /* of a leaf */
+void sandbox_usage_whole(const struct cgroup *c, struct warden_usage *ret); /* of a sandbox whose runs have no leaves */
+void sandbox_refusals_new(struct sandbox *s, const struct cgroup *c, struct warden_usage *ret); /* since it was asked */
 void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret); /* of the whole */
 
 /* box.c: the programs of drivers. box_end: done is called when what the driver has elsewhere is gone, or could not be
