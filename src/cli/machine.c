@@ -59,7 +59,8 @@ int machine_image(const char *release, char ret_folder[4096], struct err *err) {
         if (r < 0)
                 return r;
         if (release && (strchr(release, '/') || strlen(release) >= sizeof found))
-                return err_set(err, ERR_INPUT, "'%.80s' is no release of a kernel, such as 6.1.0-18-cloud-amd64", release);
+                return err_set(err, ERR_INPUT, "'%.80s' is no release of a kernel, such as 6.1.0-18-cloud-amd64",
+                               release);
         r = paths_helper("stockade-vm-image", program, sizeof program, err);
         if (r == 0)
                 r = paths_helper("stockade-vm-init", init, sizeof init, err);
