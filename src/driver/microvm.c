@@ -53,8 +53,7 @@ int microvm_image(char ret[PATH_MAX], struct err *err) {
         if (has_image(ret))
                 return 0;
         (void)err_set(err, ERR_UNENFORCED, "there is no kernel for microVMs in '%s'", ret);
-        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64, then stockade-vm-image (in our libexec "
-                             "folder) makes it");
+        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64 && stockade image microvm");
 }
 
 static bool may_use_kvm(const char *image) {
@@ -88,12 +87,32 @@ static int own_proc(struct err *err) {
         return 0;
 }
 
+/* A machine whose guest serves; what its programs complain until then is quoted, and later is the keeper's to hear. */
+static int run_machine(const struct plan *p, struct machine_facts *f, struct machine *ret, int *ret_words,
+                       struct err *err) {
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+                return err_set(err, -errno, "could not make a pipe");
+        _cleanup_fd_ int words = ends[0], errors = ends[1];
+        f->errors = errors;
+        int r = machine_start(f, ret, err);
+        if (r == 0)
+                r = machine_begin(ret, p, BEGIN_MS, err);
+        if (r < 0) {
+                machine_end(ret);
+                return quote(words, err);
+        }
+        *ret_words = TAKE_FD(words);
+        return 0;
+}
+
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         char image[PATH_MAX];
         struct machine m = MACHINE_NONE;
         struct machine_facts f = {
                 .image = image, .id_base = t->id_base, .tree = t->tree, .disk = -EBADF, .tap = -EBADF};
-        int ends[2];
+        int words = -EBADF;
 
         int r = microvm_programs(err);
         if (r == 0)
@@ -105,28 +124,19 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         f.kvm = may_use_kvm(image);
         f.live = vm_plan_is_live(&t->plan);
         machine_limits(&t->plan, &f);
-        if (t->networked) {
+        if (t->networked)
                 f.tap = link_tap(TAP, LINK_HEADERS, (uid_t)-1, err);
-                if (f.tap < 0)
-                        return f.tap;
-        }
-        _cleanup_fd_ _unused_ int tap = f.tap; /* QEMU has its own */
-        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-                return err_set(err, -errno, "could not make a pipe");
-        _cleanup_fd_ int words = ends[0], errors = ends[1];
-        f.errors = errors;
-        r = machine_start(&f, &m, err);
-        if (r == 0)
-                r = machine_begin(&m, &t->plan, BEGIN_MS, err);
-        if (r < 0) {
-                machine_end(&m);
-                return quote(words, err);
-        }
+        if (t->networked && f.tap < 0)
+                return f.tap;
+        r = run_machine(&t->plan, &f, &m, &words, err);
+        fd_close(&f.tap); /* QEMU has its own */
+        if (r < 0)
+                return r;
         fd_close(&m.qemu_pidfd);
         fd_close(&m.fs_pidfd);
         fd_close(&m.live_pidfd);
         *ret = (struct keeper_box){
-                .pid = m.qemu, .aids = {m.fs, m.live}, .line = m.line, .door = -EBADF, .words = TAKE_FD(words)};
+                .pid = m.qemu, .aids = {m.fs, m.live}, .line = m.line, .end = -EBADF, .door = -EBADF, .words = words};
         return 0;
 }
 

@@ -197,6 +197,12 @@ int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms,
         return r < 0 ? r : expect(m, CARRY_READY, timeout_ms, err);
 }
 
+static uint64_t host_memory(void) {
+        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+        return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : MEMORY_USUAL;
+}
+
 void machine_limits(const struct plan *p, struct machine_facts *f) {
         struct plan_walk walk = {0};
         struct plan_step s;
@@ -207,7 +213,7 @@ void machine_limits(const struct plan *p, struct machine_facts *f) {
                 if (s.op != OP_LIMIT)
                         continue;
                 if (str_eq(s.text[0], "limits.memory"))
-                        f->memory = MAX(s.number[0], MEMORY_LEAST);
+                        f->memory = MAX(MIN(s.number[0], host_memory()), MEMORY_LEAST);
                 if (str_eq(s.text[0], "limits.cpus")) /* thousandths; the cgroup outside says how much of them */
                         f->cpus = (unsigned)MIN((s.number[0] + 999) / 1000, (uint64_t)VM_CPUS_MAX);
         }

@@ -26,7 +26,7 @@ struct machine {
 #define MACHINE_NONE ((struct machine){.qemu_pidfd = -EBADF, .fs_pidfd = -EBADF, .live_pidfd = -EBADF, .line = -EBADF})
 
 /* Starts virtiofsd on the tree, as root of the sandbox's own ids, and QEMU, as the second of them. The caller is real
- * root, and both die with the thread that called. On failure nothing is left. */
+ * root, and all of them die with the thread that called. On failure nothing is left. */
 int machine_start(const struct machine_facts *f, struct machine *ret, struct err *err);
 
 /* Kills all of it and waits. */

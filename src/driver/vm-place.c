@@ -111,7 +111,7 @@ static int show_all(const struct place *p) {
         return r;
 }
 
-static int build_root(const struct place *p, int pipe) {
+static void build_root(const struct place *p, int pipe) {
         char at[256];
 
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -133,7 +133,6 @@ static int build_root(const struct place *p, int pipe) {
         if (chdir(ATTACH_POINT) < 0 || kernel_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
             chdir("/") < 0 || mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
                 fail(pipe, -errno, "its root");
-        return 0;
 }
 
 /* First to numbers that nobody wants, then to the right ones; the pipe follows them and closes at exec. */
@@ -208,7 +207,7 @@ _noreturn_ static void run_child(const struct place *p, char *const argv[], int 
                 (void)syscall(SYS_rt_sigaction, n, default_action, NULL, 8);
         (void)setsid();
         (void)umask(022);
-        (void)build_root(p, pipe);
+        build_root(p, pipe);
         int r = limit_self();
         if (r < 0)
                 fail(pipe, r, "its limits");

@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import engine as engines
 import plans
 import pytest
 import wire
-from daemon import alive, cgroups, new_id, until
+from daemon import Refused, alive, cgroups, new_id, until
 from test_box import (_answers, test_a_second_connection_takes_over, test_an_image, test_much_goes_both_ways,  # pylint: disable=unused-import
                       test_one_that_does_not_read_holds_up_nobody_else, test_runs_have_no_leaves)
 from test_life import refused
@@ -104,6 +105,22 @@ def test_the_same_one_again(docker, low, inside):
     for n in range(5):
         assert inside(docker.begin(low, id=id, driver=DOCKER)[2]).output(f"echo {n}")[0] == f"{n}\n"
         docker.stop(id)
+
+
+def test_many_at_once(make, another, low, inside):
+    """With an engine that does not have the image yet."""
+    own = another()
+    d = make(conf=conf(own))
+    d.start()
+    ids = [new_id() for _ in range(6)]
+    for serial in [d.send_start(low, id, driver=DOCKER) for id in ids]:
+        answer, fds = d.answer(serial)
+        d.pids.append(answer.pid)
+        assert inside(socket.socket(fileno=fds[0])).output("echo here")[0] == "here\n"
+    assert d.running() == set(ids) and len(own.names()) == len(ids)
+    for id in ids:
+        d.stop(id)
+    until(lambda: not own.names() and not own.cgroups())
 
 
 def test_the_engine_knows_what_it_holds(docker, engine, low):
@@ -291,6 +308,36 @@ def test_killed_keeper(docker, engine, low):
     assert docker.wait_told("gone").id == id
     assert not alive(first)
     nothing_left(docker, engine, id)
+
+
+def keeper_of(id):
+    for p in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = p.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if len(words) > 2 and words[0].endswith(b"stockade-box-docker") and words[1:3] == [b"start", id.encode()]:
+            return int(p.parent.name)
+    return None
+
+
+def test_a_keeper_that_is_killed_while_it_starts(docker, engine, low, inside):
+    for delay in (0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.25):
+        id = new_id()
+        serial = docker.send_start(low, id, driver=DOCKER)
+        until(lambda id=id: keeper_of(id))
+        time.sleep(delay)
+        pid = keeper_of(id)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        try:
+            docker.answer(serial)
+        except Refused:
+            pass
+        until(lambda: not docker.running())
+        assert not cgroups(id)
+    until(lambda: not [n for n in engine.names() if n.startswith("/stockade-")])
+    until(lambda: not engine.cgroups())
 
 
 def test_removed_behind_our_back(docker, engine, low):
