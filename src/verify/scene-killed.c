@@ -46,6 +46,11 @@ void scene_daemon(struct judge *j, const struct check *c, struct finding *f) {
         scene_end(mark);
 }
 
+/* Milliseconds for it to come up, or to be gone. A machine that is just starting is removed when it has started. */
+static unsigned patience(const struct judge *j) {
+        return launch_in_box(j) ? 30000 : 5000;
+}
+
 void scene_killed_starting(struct judge *j, const struct check *c, struct finding *f) {
         enum { ROUNDS = 10, ROUNDS_MAX = 60 };
         _cleanup_(digest_free) struct digest room = {0};
@@ -71,7 +76,7 @@ void scene_killed_starting(struct judge *j, const struct check *c, struct findin
                 scene_wait(i * step); /* from before its first mount to well after its last */
                 begun += scene_find(mark, pids, ELEMENTSOF(pids)) > 1;
                 launch_kill(&r);
-                if (!scene_gone(mark, f->verdict == VERDICT_OPEN ? 100 : 5000))
+                if (!scene_gone(mark, f->verdict == VERDICT_OPEN ? 100 : patience(j)))
                         finding_open(f, "killed after %u ms, its processes stay", i * step);
                 scene_end(mark);
         }
@@ -132,7 +137,7 @@ void scene_killed_running(struct judge *j, const struct check *c, struct finding
                 finding_untried(f, "no digest of the host");
                 return;
         }
-        if (!launch_expect(&r, "here", 5000)) {
+        if (!launch_expect(&r, "here", patience(j))) {
                 finding_untried(f, "it did not come up");
                 launch_kill(&r);
                 return;
@@ -145,7 +150,7 @@ void scene_killed_running(struct judge *j, const struct check *c, struct finding
         finding_control(f, count >= (judge_sees_inside(j) ? 4 : 2), "%zu processes carried the mark while it ran",
                         count);
         launch_kill(&r);
-        bool gone = scene_gone(mark, 5000), settled = scene_nothing_left(j, before, gone ? 4000 : 0, &left);
+        bool gone = scene_gone(mark, patience(j)), settled = scene_nothing_left(j, before, gone ? 4000 : 0, &left);
         if (!gone)
                 finding_open(f, "its processes stay");
         if (!folders_gone(&folders))
@@ -171,11 +176,11 @@ void scene_told(struct judge *j, const struct check *c, struct finding *f) {
                                  .options = launch_has_options(j) ? soon : NULL,
                                  .argv = WORDS("{probe}", "stubborn", mark, "control=yes", "say=here"),
                                  .facts = true,
-                                 .timeout_ms = launch_in_box(j) ? 20000 : 4000};
+                                 .timeout_ms = launch_in_box(j) ? 2 * patience(j) : 4000};
         size_t least = judge_sees_inside(j) ? 3 : 2;
         if (!scene_start(j, f, &l, &r))
                 return;
-        bool deaf = launch_expect(&r, "here", launch_in_box(j) ? 12000 : 2000);
+        bool deaf = launch_expect(&r, "here", launch_in_box(j) ? patience(j) : 2000);
         size_t most = scene_find(mark, pids, ELEMENTSOF(pids));
         (void)kill(r.pid, SIGTERM);
         finding_control(f, deaf && most >= least, "%zu processes carried the mark when it was told", most);

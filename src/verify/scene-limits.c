@@ -44,12 +44,12 @@ static bool run(struct judge *j, struct finding *f, const struct limit *l, const
                             ret);
 }
 
-/* A daemon knows how full a disk is, but not a workspace that is memory, nor how many processes a kernel of the box's
- * own has: it cannot name what it does not count. */
+/* A daemon knows how full a disk is, but not a workspace that is memory, nor what a kernel of the box's own refuses its
+ * processes, or kills: it cannot name what it does not count. */
 static bool is_uncounted(const struct judge *j, const struct limit *l, const struct outcome *o) {
         char workspace[16];
 
-        if (str_eq(l->key, "limits.processes") && !judge_sees_inside(j))
+        if ((str_eq(l->key, "limits.processes") || str_eq(l->key, "limits.memory")) && !judge_sees_inside(j))
                 return true;
         return str_eq(l->key, "files.write") && o->record &&
                json_find_str(o->record, "workspace", workspace, sizeof workspace) && str_eq(workspace, "memory");
@@ -145,7 +145,7 @@ static uint64_t share_of_box(struct judge *j, struct finding *f, const char *cpu
 
         if (!scene_inside(j, f, WORDS("--cpus", cpus), WORDS("{probe}", SPIN, "ms=2000"), &o))
                 return 0;
-        return scene_number(&o, "usage.cpu_us", 0) * 100 / MAX(scene_number(&o, "usage.wall_us", 1), 1u);
+        return scene_number(&o, "box.cpu_us", 0) * 100 / MAX(scene_number(&o, "box.wall_us", 1), 1u);
 }
 
 static uint64_t share_seen(struct judge *j, struct finding *f, const char *cpus) {
@@ -253,13 +253,18 @@ void scene_exit_truth(struct judge *j, const struct check *c, struct finding *f)
                         return;
                 if (o.record)
                         (void)json_find_count(o.record, "limits_hit", &hits);
+                if (cases[i].key && str_eq(cases[i].key, "limits.memory") && !judge_sees_inside(j) &&
+                    scene_reason(&o, "signal") && o.status == 137) {
+                        finding_otherwise(f, "what the box's own kernel kills for want of memory is told as a signal");
+                        continue;
+                }
                 if (!scene_reason(&o, cases[i].reason) || o.status != cases[i].status ||
                     (cases[i].key ? !scene_hit(&o, cases[i].key) : hits > 0))
                         finding_open(f, "'%.40s' is told as: %s", cases[i].script,
                                      scene_ended(&o, ended, sizeof ended));
         }
         finding_promised(f, "seven ends, among them three with status 137 and two with 124, are told apart");
-        finding_control(f, f->verdict == VERDICT_PROMISED, "an exit of 0 is told as such");
+        finding_control(f, f->verdict != VERDICT_OPEN, "an exit of 0 is told as such");
 }
 
 /* A limit that cannot be enforced is refused by name; only --accept-missing gets past, and the record says so. The
