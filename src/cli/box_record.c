@@ -119,7 +119,7 @@ static void put_usage(struct json *j, const char *run) {
 /* The whole sandbox from its start, as the host counts: a run's own numbers are its guest's word where it has a kernel
  * of its own. */
 static void put_box(struct json *j, const char *shown) {
-        uint64_t start = tell_number(shown, "started_ms"), now = tell_now();
+        uint64_t start = tell_number(shown, "created_ms"), now = tell_now(); /* its start is counted, too */
 
         json_open(j, "box", '{');
         json_u64(j, "wall_us", now > start ? (now - start) * 1000 : 0);

@@ -143,7 +143,14 @@ static uint64_t share_of(struct judge *j, struct finding *f, const char *cpus) {
 static uint64_t share_of_box(struct judge *j, struct finding *f, const char *cpus) {
         _cleanup_outcome_ struct outcome o = {0};
 
-        if (!scene_inside(j, f, WORDS("--cpus", cpus), WORDS("{probe}", SPIN, "ms=2000"), &o))
+        const struct launch l = {
+                .where = LAUNCH_INSIDE,
+                .options = WORDS("--cpus", cpus),
+                .argv = WORDS("{probe}", SPIN, "ms=2000"),
+                .facts = true,
+                .record = true,
+                .timeout_ms = 120000}; /* a machine with a tenth of a processor takes half a minute to start */
+        if (!scene_run(j, f, &l, &o))
                 return 0;
         return scene_number(&o, "box.cpu_us", 0) * 100 / MAX(scene_number(&o, "box.wall_us", 1), 1u);
 }
