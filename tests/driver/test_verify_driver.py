@@ -117,7 +117,7 @@ def of(report, *verdicts):
 
 def test_all_of_it(programs, driver, verify):
     if driver == "microvm":
-        pytest.skip("takes half an hour where machines are emulated: `stockade verify --driver microvm` does it")
+        pytest.skip("takes a quarter of an hour where machines are emulated: `stockade verify --driver microvm` does it")
     done = verify("--driver", driver, "--json")
     report = json.loads(done.stdout)
     assert of(report, "open") == {}
