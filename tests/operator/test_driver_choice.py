@@ -17,17 +17,22 @@ def said(driver, offered=True, why="", fix="", **lacks):
 
 @pytest.fixture
 def probe(suite):
-    """probe("gvisor", text, status=0): what its program prints."""
+    """probe("gvisor", text, status=0): what its program prints; without a text there is none. The real ones come back."""
     made = []
 
-    def put(driver, text, status=0):
+    def put(driver, text=None, status=0):
         path = suite.programs.folder / f"stockade-box-{driver}"
-        made.append(path)
-        path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\nexit {status}\n")
-        path.chmod(0o755)
-    yield put
-    for path in made:
+        made.append((path, path.read_bytes() if path.exists() else None))
         path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\nexit {status}\n")
+            path.chmod(0o755)
+    yield put
+    for path, real in reversed(made):
+        path.unlink(missing_ok=True)
+        if real is not None:
+            path.write_bytes(real)
+            path.chmod(0o755)
 
 
 def refused(client, **how):
@@ -54,7 +59,8 @@ def test_what_is_not_there(client):
     assert "isolation.at_least: microvm" in e.message and "nearest is native (container)" in e.message, e.message
 
 
-def test_declared_and_not_installed(make_daemon):
+def test_declared_and_not_installed(make_daemon, probe):
+    probe("gvisor")
     client = make_daemon(conf="drivers = native gvisor\n").client
     e = refused(client, profile="low", driver="gvisor")
     assert e.code == "unenforced" and "does not work on this host: its program is not installed" in e.message
