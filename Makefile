@@ -3,7 +3,7 @@ BUILD ?= build
 PYTEST = /usr/bin/python3 -m pytest -q -p no:cacheprovider
 export STOCKADE ?= $(CURDIR)/$(BUILD)/src/cli/stockade
 
-.PHONY: up down deb build check check-all check-v2 check-matrix check-clang check-sanitize fuzz soak soak-api bench bench-gate bench-operator bench-api bench-web format clean install
+.PHONY: up down deb build check check-all check-v2 check-matrix check-microvm check-clang check-sanitize fuzz soak soak-api bench bench-gate bench-operator bench-api bench-drivers bench-web format clean install
 
 # The demonstration, and then the daemon in the background, on ./.stockade, with its web app on this machine alone: the
 # link that it prints signs you in. `make down` ends it. make up [PORT=7070]: where, the first time
@@ -33,6 +33,11 @@ check-all:
 check-v2: build
 	tools/deps check-all
 	tests/vm/check
+
+# The judge on virtual machines, all of it: long where they are emulated.
+check-microvm: build
+	tools/deps check-all
+	STOCKADE_LONG=1 /usr/bin/python3 -m pytest -q tests/driver/test_verify_driver.py -k microvm
 
 # Layers × checks, all of it: writes docs/knock-out.md. The thinned one is a step of check-all.
 check-matrix: build
@@ -69,6 +74,11 @@ bench-operator: build
 bench-api: build
 	tools/deps bench
 	bench/api $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# What each driver costs, beside the bare tools. make bench-drivers [ARGS="--rounds 20 --drivers native,gvisor"]
+bench-drivers: build
+	tools/deps check-all
+	bench/drivers --json $(BUILD)/bench/drivers.json --picture $(BUILD)/bench/drivers.svg $(ARGS)
 
 # From the link to a prompt in a real browser, and how much JavaScript is shipped. make bench-web [ROUNDS=5]
 bench-web: build

@@ -39,7 +39,7 @@ void health_answer(struct exchange *x) {
         check_json(&j, "ledger", ledger);
         json_close(&j, '}');
         json_str(&j, "mode", o->conf.mode);
-        json_str(&j, "runtime_backend", "native");
+        json_str(&j, "runtime_backend", o->conf.drivers.items[0]);
         json_str(&j, "runtime_error", r->pressure ? "the disk is nearly full" : NULL);
         views_ssh(o, &j, "ssh");
         json_close(&j, '}');
@@ -82,7 +82,7 @@ static void answer(struct exchange *x, const struct trial_result *t, const char 
         json_str(&j, "status", ready ? "ready" : "not_ready");
         json_str(&j, "code", ready ? NULL : code);
         json_str(&j, "why", ready ? NULL : trusted ? why : code);
-        json_str(&j, "runtime_backend", "native");
+        json_str(&j, "runtime_backend", x->api->o->conf.drivers.items[0]);
         json_bool(&j, "runtime", t && t->runtime);
         json_str(&j, "runtime_error", !t || t->runtime ? NULL : trusted ? t->why : "RUNTIME");
         json_bool(&j, "store", t && t->store);

@@ -286,8 +286,9 @@ void capabilities_answer(struct exchange *x) {
         json_open(&j, NULL, '{');
         json_str(&j, "version", STOCKADE_VERSION);
         json_open(&j, "drivers", '[');
-        json_str(&j, NULL, "native");
+        driver_names(o, &j);
         json_close(&j, ']');
+        driver_json(o, &j, "driver_details");
         json_open(&j, "features", '{');
         json_bool(&j, "disks", !o->rootless);
         json_bool(&j, "images", !o->rootless);

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 
-enum kind { PATHS, ADDRESSES, WORDS, PATH, WORD, YES_NO, COUNT, BYTES, CPUS, TIME, NAME, GROUP, LEVEL, MODE };
+enum kind { PATHS, ADDRESSES, WORDS, DRIVERS, PATH, WORD, YES_NO, COUNT, BYTES, CPUS, TIME, NAME, GROUP, LEVEL, MODE };
 
 static const struct {
         const char *form, *right;
@@ -18,6 +18,7 @@ static const struct {
         [PATHS] = {"paths", "absolute paths with spaces between them, or nothing"},
         [ADDRESSES] = {"addresses | none", "addresses with ports such as 127.0.0.1:7070 or [::1]:7070, or none"},
         [WORDS] = {"words", "words with spaces between them, or nothing"},
+        [DRIVERS] = {"drivers", "some of native, docker, gvisor, microvm and firecracker, each once"},
         [PATH] = {"path", "an absolute path, or nothing"},
         [WORD] = {"word", "one word, or nothing"},
         [YES_NO] = {"yes | no", "yes or no"},
@@ -75,6 +76,11 @@ static const struct row {
                   "reads what the host's permissions let everybody read."},
         {AT(ceiling_network), YES_NO, .standard = "yes", CEILING,
          .about = "Whether a sandbox may have a network, through the gate."},
+        {AT(docker_socket), PATH, .standard = "/run/docker.sock", CEILING,
+         .about = "Where the Docker engine of the driver docker answers. It has to run on the same kernel."},
+        {AT(docker_runtime), WORD, CEILING,
+         .about = "The runtime that the engine is asked for: one of those that 'docker info' lists, and one whose "
+                  "containers are processes of this kernel, as runc's are. Nothing: the engine's own choice."},
         {AT(ceiling_memory), BYTES, 1 << 20, .standard = "16GiB", CEILING, .about = "Memory of one sandbox."},
         {AT(ceiling_cpus), CPUS, 1, .standard = "16", CEILING, .about = "Processors of one sandbox."},
         {AT(ceiling_processes), COUNT, 1, .standard = "16k", CEILING, .about = "Processes and threads of one sandbox."},
@@ -113,6 +119,10 @@ static const struct row {
          .about = "Free space of the state folder's file system below which sandboxes that write are paused and new "
                   "disks are refused."},
 
+        {AT(drivers), DRIVERS, .standard = "native", SANDBOX,
+         .about = "Ways of isolation that are offered: native, docker, gvisor, microvm, firecracker. The first that a "
+                  "sandbox's policy can have is taken where nobody asks for another; 'stockade doctor' says which of "
+                  "them work on this host."},
         {AT(profile), NAME, 1, .standard = "low", SANDBOX, .about = "The profile of a sandbox that names none."},
         {AT(idle), TIME, 1000, .standard = "never", .infinite = "never", SANDBOX,
          .about = "A sandbox without a run for so long is stopped, unless its profile says otherwise."},
@@ -219,6 +229,7 @@ static enum text_unit unit_of(enum kind k) {
         case PATHS:
         case ADDRESSES:
         case WORDS:
+        case DRIVERS:
         case PATH:
         case WORD:
         case YES_NO:
@@ -247,6 +258,22 @@ static void *field(struct conf *c, const struct row *r) {
 
 /* --- one value ------------------------------------------------------------------------------------------------ */
 
+static bool is_driver(const char *item) {
+        static const char *const names[] = {"native", "docker", "gvisor", "microvm", "firecracker"};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (str_eq(item, names[i]))
+                        return true;
+        return false;
+}
+
+static bool is_repeated(const struct conf_list *l) {
+        for (size_t i = 0; i + 1 < l->count; i++)
+                if (str_eq(l->items[i], l->items[l->count - 1]))
+                        return true;
+        return false;
+}
+
 static int take_item(enum kind kind, const char *item, struct err *err) {
         union endpoint e;
 
@@ -255,6 +282,8 @@ static int take_item(enum kind kind, const char *item, struct err *err) {
                 return text_check_path(item, err);
         case ADDRESSES:
                 return endpoint_parse(item, &e, err);
+        case DRIVERS:
+                return is_driver(item) ? 0 : err_set(err, ERR_INPUT, "there is no driver '%.40s'", item);
         default:
                 for (const char *p = item; *p; p++)
                         if (*p < '!' || *p > '~' || strchr("\"'\\;,", *p))
@@ -279,10 +308,14 @@ static int take_list(enum kind kind, const char *value, struct conf_list *ret, s
                 memcpy(item, p, n);
                 item[n] = '\0';
                 int r = take_item(kind, item, err);
+                if (r == 0 && kind == DRIVERS && is_repeated(ret))
+                        r = err_set(err, ERR_INPUT, "'%.40s' is there twice", item);
                 if (r < 0)
                         return r;
                 p += n;
         }
+        if (kind == DRIVERS && ret->count == 0)
+                return err_set(err, ERR_INPUT, "there is no driver");
         if (kind == ADDRESSES && ret->count == 0)
                 return err_set(err, ERR_INPUT, "there is no address");
         return 0;
@@ -358,6 +391,7 @@ static int take(const struct row *r, const char *value, struct conf *c, struct e
         case PATHS:
         case ADDRESSES:
         case WORDS:
+        case DRIVERS:
                 return take_list(r->kind, value, field(c, r), err);
         case PATH:
         case WORD:
@@ -563,6 +597,7 @@ static void print_value(const struct conf *c, const struct row *r, char *buf, si
         switch (r->kind) {
         case PATHS:
         case WORDS:
+        case DRIVERS:
         case ADDRESSES:
                 if (r->kind == ADDRESSES && list->count == 0)
                         (void)snprintf(buf, size, "none");

@@ -24,6 +24,7 @@ struct conf {
         struct conf_list ceiling_devices; /* device nodes beyond null, zero, full, urandom, tty */
         bool ceiling_whole_tree;          /* the profile high: the host's tree copy-on-write */
         bool ceiling_network;
+        char docker_socket[CONF_TEXT], docker_runtime[CONF_TEXT]; /* for the driver docker; runtime "": the engine's */
         uint64_t ceiling_memory, ceiling_cpus, ceiling_processes; /* of one sandbox; cpus in thousandths */
         uint64_t ceiling_disk, ceiling_inodes;
 
@@ -34,6 +35,8 @@ struct conf {
         uint64_t owner_snapshots, owner_images, owner_keys;             /* how many of them */
         uint64_t owner_clients, owner_watchers; /* connections, and those that follow something */
         uint64_t disk_reserve;                  /* free bytes below which writers are paused and new disks refused */
+
+        struct conf_list drivers; /* ways of isolation that are offered, the preferred one first */
 
         /* defaults of sandboxes */
         char profile[CONF_TEXT]; /* when none is named */

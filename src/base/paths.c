@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const folders[] = {"cli",      "gate",   "verify", "probe", "warden",
-                                      "operator", "ledger", "pack",   "ssh",   "remote"};
+static const char *const folders[] = {"cli",    "gate", "verify", "probe",  "warden", "operator",
+                                      "ledger", "pack", "ssh",    "remote", "driver"};
 
 /* Is this a folder of a build, which has one for each folder of the source? Anywhere else the folders beside ours are
  * none of our business: a sandbox may be allowed to write there. */

@@ -17,7 +17,7 @@
 #ifndef PIDFD_GET_NET_NAMESPACE
 #define PIDFD_GET_NET_NAMESPACE _IO(0xFF, 4)
 #endif
-#define DENIALS_FOLDER "/run/stockade/net" /* where every plan's network says what it refused */
+#define DENIALS_FOLDER "run/stockade/net" /* where every plan's network says what it refused */
 
 /* The process's network namespace: from the pidfd, or by its number where the kernel cannot say. */
 static int network_of(int pidfd) {
@@ -63,13 +63,16 @@ static bool is_ours(int fd, mode_t type) {
 
 /* The file is on a mount that is read-only inside. We own the mount namespace, so a copy of the mount can be writable.
  */
-static int open_denials(int pidfd) {
+static int open_denials(int pidfd, const char *tree) {
         struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
 
         if (setns(pidfd, CLONE_NEWNS) < 0)
                 return -errno;
-        _cleanup_fd_ int folder = kernel_openat2(AT_FDCWD, DENIALS_FOLDER, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+        _cleanup_fd_ int root = open(tree, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return -errno;
+        _cleanup_fd_ int folder = kernel_openat2(root, DENIALS_FOLDER, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
         if (folder < 0)
                 return folder;
         if (!is_ours(folder, S_IFDIR))
@@ -89,7 +92,7 @@ static int open_denials(int pidfd) {
         return fd < 0 ? -errno : fd;
 }
 
-static int make(int pidfd, bool rootless, int fds[NET_FDS]) {
+static int make(int pidfd, bool rootless, const char *tree, int fds[NET_FDS]) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         int r = enter_network(pidfd, rootless);
 
@@ -97,13 +100,13 @@ static int make(int pidfd, bool rootless, int fds[NET_FDS]) {
                 r = net_sockets(fds);
         if (r < 0)
                 return r;
-        fds[GATE_DENIALS] = rootless ? -EPERM : open_denials(pidfd);
+        fds[GATE_DENIALS] = rootless ? -EPERM : open_denials(pidfd, tree);
         if (fds[GATE_DENIALS] < 0)
                 fds[GATE_DENIALS] = null;
         return fds[GATE_DENIALS] < 0 ? -EBADF : 0;
 }
 
-int again_network(int pidfd, bool rootless, int ret[NET_FDS]) {
+int again_network(int pidfd, bool rootless, const char *tree, int ret[NET_FDS]) {
         int ends[2], fds[NET_FDS], status = -1;
         size_t count = 0;
 
@@ -114,7 +117,7 @@ int again_network(int pidfd, bool rootless, int ret[NET_FDS]) {
         if (pid < 0)
                 return -errno;
         if (pid == 0) {
-                status = make(pidfd, rootless, fds);
+                status = make(pidfd, rootless, tree, fds);
                 _exit(packet_send(theirs, &(struct iovec){&status, sizeof status}, 1, fds,
                                   status < 0 ? 0 : (size_t)NET_FDS) < 0);
         }

@@ -7,6 +7,7 @@
 
 #include "cell/net.h"
 
-/* pidfd of the sandbox's PID 1. ret: GATE_TCP to GATE_DENIALS. -EADDRINUSE: somebody still has the first ones. Without
- * root the file of denials cannot be opened again; then that one leads nowhere. */
-int again_network(int pidfd, bool rootless, int ret[NET_FDS]);
+/* pidfd of the sandbox's PID 1; tree: the path of the sandbox's tree in its mount namespace. ret: GATE_TCP to
+ * GATE_DENIALS. -EADDRINUSE: somebody still has the first ones. Without root the file of denials cannot be opened
+ * again; then that one leads nowhere. */
+int again_network(int pidfd, bool rootless, const char *tree, int ret[NET_FDS]);

@@ -37,16 +37,25 @@ int cell_send(int socket, const struct report *r, const int *fds, size_t fd_coun
         return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_t *ret_fd_count) {
+/* Is it a whole packet of the kind that it says it is? */
+static bool is_whole(const struct report *r, const struct report_words *words, size_t size) {
+        if (r->kind == REPORT_BOX_FAILED)
+                return size == sizeof *r + sizeof *words && report_words_check(words) == 0;
+        return size == sizeof *r;
+}
+
+int cell_receive(int socket, struct report *ret, struct report_words *ret_words, int fds[CELL_REPORT_FDS],
+                 size_t *ret_fd_count) {
         union {
                 struct cmsghdr header;
                 char room[CMSG_SPACE(sizeof(int) * CELL_REPORT_FDS)];
         } control;
         struct report r = {0};
-        struct iovec data = {.iov_base = &r, .iov_len = sizeof r};
+        struct report_words words = {0};
+        struct iovec data[] = {{.iov_base = &r, .iov_len = sizeof r}, {.iov_base = &words, .iov_len = sizeof words}};
         /* not all of the room: its padding would hold one descriptor more than fds does */
-        struct msghdr message = {.msg_iov = &data,
-                                 .msg_iovlen = 1,
+        struct msghdr message = {.msg_iov = data,
+                                 .msg_iovlen = ret_words ? 2 : 1,
                                  .msg_control = control.room,
                                  .msg_controllen = CMSG_LEN(sizeof(int) * CELL_REPORT_FDS)};
         ssize_t n;
@@ -63,8 +72,10 @@ int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_
                 count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
                 memcpy(fds, CMSG_DATA(h), count * sizeof(int));
         }
-        if ((size_t)n == sizeof r && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && is_whole(&r, &words, (size_t)n)) {
                 *ret = r;
+                if (ret_words)
+                        *ret_words = words;
                 *ret_fd_count = count;
                 return 1;
         }
@@ -107,7 +118,9 @@ static int begin(struct cell_context *c) {
         if (r < 0)
                 return r;
         c->host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return c->host < 0 ? -errno : 0;
+        if (c->host < 0)
+                return -errno;
+        return c->box ? box_open_folder(c) : 0;
 }
 
 static int report_tree(struct cell_context *c, int master) {
@@ -195,6 +208,15 @@ static int close_others(const struct cell_context *c) {
         return knockout_off(KNOCKOUT_FDS) ? 0 : kernel_close_range(first, ~0U, 0);
 }
 
+static int become_guest(const struct cell_context *c) {
+        int r = close_others(c);
+
+        if (r < 0)
+                return r;
+        (void)execve(CELL_GUEST_PATH, c->argv, c->envp);
+        return -errno;
+}
+
 /* The child. It may share its parent's memory: it works on a copy of the context and changes nothing else. */
 _noreturn_ static void walk_plan(struct cell_context *c) {
         struct plan_walk walk = {0};
@@ -209,7 +231,7 @@ _noreturn_ static void walk_plan(struct cell_context *c) {
 
                 if (next == PHASE_OUTSIDE)
                         continue;
-                if (next == PHASE_CONFINE && phase != PHASE_CONFINE) {
+                if (next == PHASE_CONFINE && phase != PHASE_CONFINE && !c->box) {
                         /* the tree stands, the ids are set: terminal, descriptors and parent before the last doors
                          * close */
                         int master = -EBADF;
@@ -230,17 +252,13 @@ _noreturn_ static void walk_plan(struct cell_context *c) {
                         r = tree_step(c, &s);
                         break;
                 case PHASE_ENTER:
-                        r = enter_step(c, &s);
+                        r = c->box ? box_step(c, &s) : enter_step(c, &s);
                         break;
                 case PHASE_CONFINE:
-                        r = confine_step(c, &s);
+                        r = c->box ? 0 : confine_step(c, &s); /* the driver's to do, around the guest */
                         break;
                 case PHASE_EXEC:
-                        r = close_others(c);
-                        if (r == 0) {
-                                (void)execve(CELL_GUEST_PATH, c->argv, c->envp);
-                                r = -errno;
-                        }
+                        r = c->box ? box_exec(c) : become_guest(c);
                         break;
                 case PHASE_OUTSIDE:
                 default:
@@ -327,7 +345,7 @@ int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct er
                 .stack_size = sizeof stack,
         };
 
-        c->host = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = c->null = -EBADF;
+        c->host = c->folder = c->root = c->proc = c->ruleset = c->upper = c->anchor = c->empty = c->null = -EBADF;
         args.flags &= ~namespaces_off();
         args.flags |= shares_fds(c) ? CLONE_FILES : 0U;
         if (c->rootless)
@@ -381,10 +399,9 @@ int cell_explain(const struct plan *p, const struct report *r, struct err *err) 
                                 (void)err_set(
                                         err, ERR_UNENFORCED,
                                         "this kernel lacks a part of nftables that leads connections to the gate");
-                                return err_hint(
-                                        err,
-                                        "as root: modprobe -a nf_tables nft_chain_nat nft_redir nft_log nfnetlink_log; "
-                                        "'stockade doctor' says if that was enough");
+                                return err_hint(err, "as root: modprobe -a nf_tables nft_chain_nat nft_ct nft_redir "
+                                                     "nft_log nfnetlink_log; "
+                                                     "'stockade doctor' says if that was enough");
                         }
                         if (error == -EINVAL && (s.op == OP_BIND || (s.op == OP_OVERLAY && geteuid() == 0)) &&
                             (s.flags & STEP_OWNED)) {

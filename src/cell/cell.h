@@ -9,7 +9,8 @@
  * namespace. Rootless, the user namespace comes first, and a second one locks the mounts at the end.
  *
  * A cell of a run dies with its launcher. One that `lives` does not: its PID 1 serves whoever connects to a socket that
- * it was born with, and the warden that started it may come and go. */
+ * it was born with, and the warden that started it may come and go. One with a `box` builds the same tree and then
+ * executes a driver's program in place of the guest (docs/protocol/driver.md). */
 #pragma once
 
 #include <sys/ioctl.h>
@@ -46,6 +47,15 @@ struct cell_base {
         const void *data;
 };
 
+/* A sandbox with a box (docs/protocol/driver.md): once the tree stands, a program of ours is executed in place of the
+ * guest, in the cell's namespaces, with the host's tree as its root. */
+struct cell_box {
+        const char *program; /* host path */
+        char *const *argv;
+        const char *folder; /* host path of the sandbox's folder; in the cell's mount namespace the tree covers it */
+        int plan;           /* what BOX_PLAN_FD is */
+};
+
 #define CELL_NOT_PERMITTED (-ENOTNAM) /* the error of a step that `permits` refused; no system call here has it */
 
 struct cell_context {
@@ -78,13 +88,15 @@ struct cell_context {
         bool apart;         /* it has memory of its own from the start, and nobody waits for its exec */
         int disk;           /* OP_DISK, OP_ROOT_DISK: a mount that is not attached; only if it lives */
         const struct cell_base *base; /* NULL: none */
+        const struct cell_box *box;   /* NULL: native. Root, and only if it lives */
         char *const *argv;            /* of the guest, which passes it on: NULL-terminated */
         char *const *envp;
 
         /* used by the child alone */
-        int host; /* O_PATH of the host's root, until OP_PIVOT */
-        int root; /* the new root */
-        int proc; /* a writable view of the new /proc that is never attached inside */
+        int host;   /* O_PATH of the host's root, until OP_PIVOT */
+        int folder; /* box: box->folder, as it is below the tree */
+        int root;   /* the new root */
+        int proc;   /* a writable view of the new /proc that is never attached inside */
         int ruleset;
         uint64_t landlock_handled;
         unsigned landlock_flags;
@@ -115,8 +127,10 @@ int cell_start(struct cell_context *c, pid_t *ret_pid, int *ret_pidfd, struct er
 int cell_user_namespace(const char *uid_map, const char *gid_map, struct err *err);
 void cell_user_namespace_reap(void);
 
-/* Receives one report. Returns 1, 0 at end of file, -EAGAIN, or -errno. Surplus descriptors are closed. */
-int cell_receive(int socket, struct report *ret, int fds[CELL_REPORT_FDS], size_t *ret_fd_count);
+/* Receives one report. Returns 1, 0 at end of file, -EAGAIN, or -errno. Surplus descriptors are closed. ret_words: of
+ * a REPORT_BOX_FAILED, checked, and empty of any other; NULL: such a report is -EBADMSG. */
+int cell_receive(int socket, struct report *ret, struct report_words *ret_words, int fds[CELL_REPORT_FDS],
+                 size_t *ret_fd_count);
 
 /* A sentence for a failed step: names the step, its path and the cause. */
 int cell_explain(const struct plan *p, const struct report *r, struct err *err);
@@ -132,4 +146,8 @@ int tree_step(struct cell_context *c, const struct plan_step *s);    /* PHASE_MO
 int enter_step(struct cell_context *c, const struct plan_step *s);   /* PHASE_ENTER */
 int confine_step(struct cell_context *c, const struct plan_step *s); /* PHASE_CONFINE */
 int listen_install(const struct cell_context *c);                    /* just before the plan's own filter */
+int enter_session(void);                                             /* of its own, with a keyring of its own */
+int box_open_folder(struct cell_context *c);
+int box_step(struct cell_context *c, const struct plan_step *s); /* PHASE_ENTER of a cell with a box */
+int box_exec(struct cell_context *c);                            /* in place of PHASE_EXEC; returns only on failure */
 int cell_send(int socket, const struct report *r, const int *fds, size_t fd_count);

@@ -46,7 +46,7 @@ static int step_pivot(struct cell_context *c) {
         return 0;
 }
 
-static int step_session(void) {
+int enter_session(void) {
         if (!knockout_off(KNOCKOUT_STREAMS) && setsid() < 0)
                 return -errno;
         (void)umask(022);
@@ -162,7 +162,7 @@ int enter_step(struct cell_context *c, const struct plan_step *s) {
                         return 0;
                 return kernel_mount_setattr(AT_FDCWD, s->text[0], AT_SYMLINK_NOFOLLOW, &readonly);
         case OP_SESSION:
-                return step_session();
+                return enter_session();
         case OP_IDS:
                 return step_ids(c, s);
         case OP_NO_NESTING:

@@ -171,7 +171,7 @@ int net_step(struct cell_context *c, const struct plan_step *s) {
 
         int r = net_routes();
         if (r == 0)
-                r = net_rules();
+                r = c->box ? net_gateway_rules() : net_rules();
         if (r == 0)
                 r = net_sockets(fds);
         if (r < 0)

@@ -29,6 +29,9 @@ int net_routes(void);
 /* The rules. -EPROTONOSUPPORT: the kernel lacks a part of nftables that they are made of. */
 int net_rules(void);
 
+/* The rules for a sandbox with a box, whose packets come in over a link (driver/link.h) instead of from here. */
+int net_gateway_rules(void);
+
 /* The sockets, in the order of enum gate_fd, not blocking. On failure none is open. */
 int net_sockets(int ret[NET_SOCKETS]);
 

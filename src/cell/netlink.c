@@ -42,6 +42,12 @@ void netlink_begin(struct netlink *n, unsigned type, unsigned flags, const void 
         message_grown(n);
 }
 
+void netlink_want_answer(struct netlink *n) {
+        struct nlmsghdr *h = (struct nlmsghdr *)(void *)(n->bytes + n->message);
+
+        h->nlmsg_flags |= NLM_F_ACK;
+}
+
 void netlink_put(struct netlink *n, unsigned type, const void *data, size_t size) {
         uint8_t *p = grow(n, sizeof(struct nlattr) + size);
 

@@ -9,7 +9,7 @@
 
 #include "base/macro.h"
 
-#define NETLINK_BATCH_SIZE 4096
+#define NETLINK_BATCH_SIZE 8192
 
 struct netlink {
         size_t size;
@@ -21,6 +21,8 @@ struct netlink {
 
 /* Begins a message with the header that its type wants. The last one has to ask for an answer: NLM_F_ACK. */
 void netlink_begin(struct netlink *n, unsigned type, unsigned flags, const void *header, size_t size);
+
+void netlink_want_answer(struct netlink *n); /* to the last one, if it did not ask yet */
 
 void netlink_put(struct netlink *n, unsigned type, const void *data, size_t size);
 void netlink_put_text(struct netlink *n, unsigned type, const char *text);

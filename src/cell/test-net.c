@@ -89,8 +89,8 @@ static int start(struct net *n, unsigned flags) {
         n->cell.report = pair[1];
         int before = count_fds(), r = tree_step(&n->cell, &step);
         CHECK(count_fds() == before); /* nothing of it stays with the cell's process */
-        if (r == 0 &&
-            (cell_receive(pair[0], &report, n->fds, &count) != 1 || report.kind != REPORT_NETWORK || count != NET_FDS))
+        if (r == 0 && (cell_receive(pair[0], &report, NULL, n->fds, &count) != 1 || report.kind != REPORT_NETWORK ||
+                       count != NET_FDS))
                 r = -EPROTO;
         (void)close(pair[0]);
         (void)close(pair[1]);

@@ -22,7 +22,8 @@
 
 #define INSIDE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
-/* Where the new root is attached until it is pivoted to. Nothing below it can be a bind's source. */
+/* Where the new root is attached until it is pivoted to. Nothing below it can be a bind's source. With a box it stays
+ * attached, and the box's program may need the host's /sys: there it is the sandbox's own folder. */
 #define ATTACH_POINT "/sys"
 
 #define COPY_MAX (1 << 20)
@@ -339,10 +340,16 @@ static int make_dir(int parent, const char *name, const struct cell_context *c) 
         return fd < 0 ? -errno : fd;
 }
 
+static int attach_outside(const struct cell_context *c, int mount) {
+        if (c->box)
+                return kernel_move_mount(mount, "", c->folder, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+        return kernel_move_mount(mount, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
 /* Layers of overlays must be attached somewhere in this namespace. They hang below the anchor: a mount at the attach
  * point, under the new root, that goes with the host's tree at OP_PIVOT. */
 static int drop_anchor(struct cell_context *c, int mount) {
-        int r = kernel_move_mount(mount, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+        int r = attach_outside(c, mount);
         if (r < 0)
                 return r;
         c->anchor = fcntl(mount, F_DUPFD_CLOEXEC, 0);
@@ -473,7 +480,7 @@ static int step_root(struct cell_context *c, const struct plan_step *s) {
         }
         if (c->root < 0)
                 return c->root;
-        return kernel_move_mount(c->root, "", AT_FDCWD, ATTACH_POINT, MOVE_MOUNT_F_EMPTY_PATH);
+        return attach_outside(c, c->root);
 }
 
 static int make_proc(void) {
@@ -484,6 +491,13 @@ static int make_proc(void) {
         if (r < 0)
                 return r;
         return kernel_fsmount(fs, tree_knockout_flags(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));
+}
+
+/* With a box: a folder. Whose processes are seen there is the driver's to say. */
+static int make_proc_folder(const struct cell_context *c, const struct plan_step *s) {
+        _cleanup_fd_ int point = mount_point(c, s->text[0], true);
+
+        return MIN(point, 0);
 }
 
 /* /proc, read-only. A second, writable mount of the same instance is kept for OP_NO_NESTING and never attached. */
@@ -743,7 +757,7 @@ int tree_step(struct cell_context *c, const struct plan_step *s) {
         case OP_OVERLAY:
                 return step_overlay(c, s);
         case OP_PROC:
-                return step_proc(c, s);
+                return c->box ? make_proc_folder(c, s) : step_proc(c, s);
         case OP_DEVPTS:
                 return step_devpts(c, s);
         case OP_PROGRAM:

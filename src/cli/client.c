@@ -1,6 +1,9 @@
 /* What the verbs that talk to the daemon share. */
 #include "cli/client.h"
 
+#include <fcntl.h>
+
+#include "base/fd.h"
 #include "base/text.h"
 #include "cli/cmd.h"
 #include "cli/secret.h"
@@ -101,6 +104,20 @@ int client_pairs(struct talk_request *q, const char *key, const char *option, co
                         talk_str(q, name, value);
         }
         json_close(&q->json, '}');
+        return 0;
+}
+
+int client_profile(struct talk_request *q, const char *profile, struct err *err) {
+        _cleanup_free_ char *text = NULL;
+
+        if (!profile || !strchr(profile, '/')) {
+                talk_str(q, "profile", profile);
+                return 0;
+        }
+        int r = fd_read_file(AT_FDCWD, profile, 96 << 10, false, &text, NULL, err);
+        if (r < 0)
+                return err_prefix(err, r, "--profile");
+        talk_str(q, "profile_text", text);
         return 0;
 }
 

@@ -64,6 +64,9 @@ int client_secrets(struct talk_request *q, const char *key, const char *option, 
 int client_pairs(struct talk_request *q, const char *key, const char *option, const struct args_list *list,
                  bool from_environment, struct err *err);
 
+/* A profile by name, or the text of a file: the daemon has no eyes for the caller's files. */
+int client_profile(struct talk_request *q, const char *profile, struct err *err);
+
 /* A number on the command line: run numbers, ports. */
 int client_number(const char *text, const char *what, uint64_t most, uint64_t *ret, struct err *err);
 

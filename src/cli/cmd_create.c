@@ -3,15 +3,12 @@
  *
  * A fork is of a snapshot, or of a sandbox as it is now. Which one a word means, the daemon knows: it is asked for a
  * snapshot of that name first, and where there is none, for a sandbox. */
-#include <fcntl.h>
-
-#include "base/fd.h"
 #include "cli/client.h"
 #include "cli/tell.h"
 
 struct options {
         struct args_common common;
-        const char *profile, *name, *image, *owner, *key;
+        const char *profile, *name, *image, *driver, *owner, *key;
         struct args_list set, allow, secrets;
         bool memory_only;
 };
@@ -24,6 +21,8 @@ struct options {
                 "secret", 0, "NAME[=@FILE]", "a secret for the gate to put in: the variable, or a file", ARGS_LIST,    \
                         AT(secrets)                                                                                    \
         }
+#define DRIVER_ROW                                                                                                     \
+        { "driver", 0, "D", "how it is isolated: native, docker, gvisor, microvm, firecracker", ARGS_TEXT, AT(driver) }
 #define OWNER_ROW                                                                                                      \
         { "owner", 0, "OWNER", "for somebody else, as uid:1000 (root)", ARGS_TEXT, AT(owner) }
 #define KEY_ROW                                                                                                        \
@@ -35,6 +34,7 @@ static const struct args_option create_options[] = {
         NAME_ROW,
         {"image", 'i', "IMAGE", "what its tree is made of instead of the host's /usr", ARGS_TEXT, AT(image), NULL,
          WHAT_IMAGE},
+        DRIVER_ROW,
         {"memory-only", 0, NULL, "no disk: its files are gone when it stops", ARGS_FLAG, AT(memory_only)},
         {"allow", 'a', "HOST[:PORT]", "let it reach HOST (ports 80 and 443 if none is named)", ARGS_LIST, AT(allow)},
         SECRET_ROW,
@@ -58,7 +58,7 @@ const struct args_verb create_verb = {
         .count = ELEMENTSOF(create_options),
 };
 
-static const struct args_option fork_options[] = {NAME_ROW, SECRET_ROW, OWNER_ROW, KEY_ROW};
+static const struct args_option fork_options[] = {NAME_ROW, DRIVER_ROW, SECRET_ROW, OWNER_ROW, KEY_ROW};
 
 const struct args_verb fork_verb = {
         .name = "fork",
@@ -77,21 +77,6 @@ const struct args_verb fork_verb = {
         .count = ELEMENTSOF(fork_options),
 };
 
-/* A profile that is named by a path is read here: the daemon has no eyes for the caller's files. */
-static int put_profile(struct talk_request *q, const char *profile, struct err *err) {
-        _cleanup_free_ char *text = NULL;
-
-        if (!profile || !strchr(profile, '/')) {
-                talk_str(q, "profile", profile);
-                return 0;
-        }
-        int r = fd_read_file(AT_FDCWD, profile, 96 << 10, false, &text, NULL, err);
-        if (r < 0)
-                return err_prefix(err, r, "--profile");
-        talk_str(q, "profile_text", text);
-        return 0;
-}
-
 /* ret_missing: becomes true, and nothing is said, where there is no such snapshot. */
 static int make(struct options *o, const char *snapshot, bool *ret_missing) {
         _cleanup_request_ struct talk_request q;
@@ -100,10 +85,11 @@ static int make(struct options *o, const char *snapshot, bool *ret_missing) {
         const char *result;
 
         talk_begin(&q, "create");
-        int r = put_profile(&q, o->profile, &err);
+        int r = client_profile(&q, o->profile, &err);
         talk_str(&q, "name", o->name);
         talk_str(&q, "image", o->image);
         talk_str(&q, "snapshot", snapshot);
+        talk_str(&q, "driver", o->driver);
         talk_str(&q, "owner", o->owner);
         talk_str(&q, "key", o->key);
         if (o->memory_only)
@@ -140,6 +126,7 @@ static int fork_sandbox(const struct options *o, const char *sandbox) {
         talk_begin(&q, "fork");
         talk_str(&q, "sandbox", sandbox);
         talk_str(&q, "name", o->name);
+        talk_str(&q, "driver", o->driver);
         talk_str(&q, "key", o->key);
         if (o->secrets.count > 0 || o->owner) {
                 r = err_set(&err, ERR_INPUT, "there is no snapshot '%.64s', and --secret and --owner are for these",

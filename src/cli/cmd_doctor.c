@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cell/host.h"
 #include "cli/cmd.h"
+#include "cli/doctor_driver.h"
 #include "cli/selftest.h"
 
 static const char *const state_names[] = {[FACT_OK] = "ok", [FACT_LIMITED] = "limited", [FACT_MISSING] = "missing"};
@@ -87,10 +88,10 @@ static void print_json(const struct host_fact *facts, size_t count, bool low) {
 }
 
 /* A driver is offered if a sandbox of it holds against the self-test. */
-static void add_driver(struct host_fact *f, const char *driver) {
+static void add_native(struct host_fact *f) {
         struct selftest test;
 
-        selftest_run(driver, &test);
+        selftest_run("native", &test);
         *f = (struct host_fact){
                 .name = "native",
                 .group = "drivers",
@@ -103,8 +104,7 @@ static void add_driver(struct host_fact *f, const char *driver) {
                 return;
         }
         (void)snprintf(f->detail, sizeof f->detail, "not offered: %.140s", test.words);
-        (void)snprintf(f->cost, sizeof f->cost, "that sandboxes of driver %s hold on this host has not been shown",
-                       driver);
+        (void)snprintf(f->cost, sizeof f->cost, "that sandboxes of driver native hold on this host has not been shown");
         (void)snprintf(
                 f->fix, sizeof f->fix,
                 "`stockade verify --self-test --verbose` says which attack got through, or why it cannot be made");
@@ -130,7 +130,8 @@ int cmd_doctor(int argc, char **argv) {
         }
 
         size_t count = host_probe(facts, ELEMENTSOF(facts) - 1);
-        add_driver(&facts[count++], "native");
+        count = doctor_drivers(facts, count, ELEMENTSOF(facts) - 1);
+        add_native(&facts[count++]);
         bool low = host_runs_low(facts, count);
         if (json)
                 print_json(facts, count, low);

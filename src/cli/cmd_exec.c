@@ -11,6 +11,7 @@
 #include "base/json-read.h"
 #include "cli/client.h"
 #include "cli/cmd.h"
+#include "cli/exec.h"
 #include "cli/session.h"
 #include "cli/tell.h"
 #include "cli/terminal.h"
@@ -19,14 +20,7 @@
 enum { RETURN_MS = 15000, RETURN_STEP_MS = 100, RETURN_SAY_MS = 2000 };
 enum { EXIT_TIMEOUT = 124, TYPED_MAX = 4096 };
 
-struct options {
-        struct args_common common;
-        bool interactive, tty, detach;
-        const char *cwd, *key;
-        struct args_list env;
-        uint64_t timeout;
-};
-#define AT(field) offsetof(struct options, field)
+#define AT(field) offsetof(struct exec_options, field)
 
 #define ENV_ROW                                                                                                        \
         { "env", 'e', "K=V", "set a variable; K alone takes the caller's value", ARGS_LIST, AT(env) }
@@ -97,7 +91,7 @@ const struct args_verb attach_verb = {
 
 /* One command, from the first connection to the last. */
 struct job {
-        const struct options *o;
+        const struct exec_options *o;
         const char *sandbox;
         uint64_t run; /* 0: not known yet */
         struct session session;
@@ -136,6 +130,7 @@ static void begin_session(struct job *j, bool input, bool tty) {
                                       .input = input,
                                       .tty = tty,
                                       .forward = true,
+                                      .stays = j->o->ends,
                                       .out = STDOUT_FILENO,
                                       .err = STDERR_FILENO,
                                       .event = on_event,
@@ -198,7 +193,7 @@ static int answered(struct job *j) {
                 return talk_failed(&j->talk, &j->o->common, &err);
         if (j->o->common.json) /* the streams were the command's */
                 talk_print_to(stderr, run);
-        else
+        else if (!j->o->quiet)
                 explain(run, j->o->cwd != NULL);
         return status_of(run);
 }
@@ -206,6 +201,11 @@ static int answered(struct job *j) {
 static int left(const struct job *j) {
         unsigned long long run = j->run;
 
+        if (j->o->ends) {
+                if (j->session.signal != SIGHUP)
+                        (void)fputs("stockade: it does not end by itself: its sandbox is removed\n", stderr);
+                return 128 + j->session.signal;
+        }
         switch (j->session.signal) {
         case 0:
                 (void)fprintf(stderr, "\r\nstockade: it goes on; come back with: stockade attach %s %llu\n", j->sandbox,
@@ -367,7 +367,7 @@ static int serve(struct job *j) {
 
 /* --- the verbs ------------------------------------------------------------------------------------------------ */
 
-static int start(const struct options *o, const char *sandbox, const char *const *argv, size_t argc) {
+int exec_command(const struct exec_options *o, const char *sandbox, const char *const *argv, size_t argc) {
         struct job j = {.o = o, .sandbox = sandbox, .talk = {.fd = -EBADF}};
         _cleanup_request_ struct talk_request q;
         struct err err = {0};
@@ -415,25 +415,25 @@ static int start(const struct options *o, const char *sandbox, const char *const
 }
 
 int cmd_exec(int argc, char **argv) {
-        struct options o = {0};
+        struct exec_options o = {0};
         int status;
 
         if (!client_begin(&exec_verb, &argc, argv, &o, &status))
                 return status;
-        return start(&o, argv[1], (const char *const *)argv + 2, (size_t)argc - 1);
+        return exec_command(&o, argv[1], (const char *const *)argv + 2, (size_t)argc - 1);
 }
 
 int cmd_shell(int argc, char **argv) {
         static const char *const shell[] = {"/bin/sh", "-c", "exec \"$(command -v bash || echo /bin/sh)\" -l"};
         /* without a terminal of ours it reads commands from standard input, and ends with them */
-        struct options o = {.interactive = true, .tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+        struct exec_options o = {.interactive = true, .tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
         int status;
 
         if (!client_begin(&shell_verb, &argc, argv, &o, &status))
                 return status;
         if (getenv("TERM") && o.env.count < ARGS_LIST_MAX)
                 o.env.items[o.env.count++] = "TERM";
-        return start(&o, argv[1], shell, ELEMENTSOF(shell));
+        return exec_command(&o, argv[1], shell, ELEMENTSOF(shell));
 }
 
 /* Whether the run has a terminal decides about ours. */
@@ -461,7 +461,7 @@ static int look(struct job *j, struct err *err) {
 }
 
 int cmd_attach(int argc, char **argv) {
-        struct options o = {0};
+        struct exec_options o = {0};
         struct job j = {.o = &o, .talk = {.fd = -EBADF}};
         struct err err = {0};
         int status;

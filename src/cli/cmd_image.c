@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json-read.h"
 #include "cli/client.h"
+#include "cli/machine.h"
 #include "cli/pack.h"
 #include "cli/pour.h"
 #include "cli/table.h"
@@ -19,17 +20,19 @@ struct options {
 
 const struct args_verb image_verb = {
         .name = "image",
-        .words = "import NAME PATH | list | remove NAME",
+        .words = "import NAME PATH | list | remove NAME | microvm [RELEASE]",
         .summary = "import, list and remove images",
         .about = "import takes a folder, a tar of a root file system, or an archive of 'docker save' or of OCI layout "
                  "(compressed or not; - is standard input), and prints the image's id. What it unpacks to is checked: "
                  "nothing outside the image, no devices, caps on size and number. A folder is read with your "
-                 "permissions; owners are kept.",
+                 "permissions; owners are kept. microvm makes what the driver microvm boots (needs root, and no "
+                 "daemon): "
+                 "from the newest cloud kernel in /boot, or from that of RELEASE.",
         .flags = ARGS_JSON,
         .least = 1,
         .most = 3,
         .what = {WHAT_CHOICE, WHAT_FILE},
-        .choices = "import list remove",
+        .choices = "import list remove microvm",
 };
 
 static int give(void *data, const void *bytes, size_t size, struct err *err) {
@@ -119,6 +122,17 @@ static int forget(const struct options *o, const char *name) {
         return client_ask(&t, &o->common, &q, &result, &status) ? 0 : status;
 }
 
+static int make_machine(const struct options *o, const char *release) {
+        char folder[4096];
+        struct err err = {0};
+
+        if (machine_image(release, folder, &err) < 0)
+                return talk_failed(NULL, &o->common, &err);
+        if (!o->common.json)
+                (void)printf("%s\n", folder);
+        return 0;
+}
+
 int cmd_image(int argc, char **argv) {
         struct options o = {0};
         struct err err = {0};
@@ -132,7 +146,10 @@ int cmd_image(int argc, char **argv) {
                 return list(&o);
         if (argc == 2 && str_eq(argv[1], "remove"))
                 return forget(&o, argv[2]);
-        bool known = str_eq(argv[1], "import") || str_eq(argv[1], "list") || str_eq(argv[1], "remove");
+        if (argc <= 2 && str_eq(argv[1], "microvm"))
+                return make_machine(&o, argc == 2 ? argv[2] : NULL);
+        bool known = str_eq(argv[1], "import") || str_eq(argv[1], "list") || str_eq(argv[1], "remove") ||
+                     str_eq(argv[1], "microvm");
         if (known)
                 (void)err_set(&err, ERR_INPUT, "'stockade image %s' got too many or too few words", argv[1]);
         else

@@ -6,7 +6,7 @@
 
 struct options {
         struct args_common common;
-        const char *reason;
+        const char *reason, *driver;
         bool force;
 };
 #define AT(field) offsetof(struct options, field)
@@ -28,7 +28,24 @@ LIFE_VERB(unpause, "let a paused sandbox go on", NULL);
 LIFE_VERB(stop, "end a sandbox and keep its disk",
           "Ends every process of the sandbox at once. Its disk, its snapshots and its record stay; 'stockade resume' "
           "starts it again.");
-LIFE_VERB(resume, "start a stopped sandbox again", NULL);
+
+static const struct args_option resume_options[] = {
+        {"driver", 0, "D", "under another driver: native, docker, gvisor, microvm, firecracker", ARGS_TEXT, AT(driver)},
+};
+
+const struct args_verb resume_verb = {
+        .name = "resume",
+        .words = "SANDBOX…",
+        .summary = "start a stopped sandbox again",
+        .about = "Starts it with what is on its disk. --driver moves it to another way of isolation, if its policy "
+                 "holds there.",
+        .flags = ARGS_JSON,
+        .least = 1,
+        .most = SIZE_MAX,
+        .what = {WHAT_SANDBOX, WHAT_SANDBOX},
+        .options = resume_options,
+        .count = ELEMENTSOF(resume_options),
+};
 
 static const struct args_option quarantine_options[] = {
         {"reason", 0, "TEXT", "why; it goes into the record", ARGS_TEXT, AT(reason)},
@@ -77,6 +94,7 @@ static int move_one(const char *verb, const struct options *o, const char *sandb
         talk_begin(&q, verb);
         talk_str(&q, "sandbox", sandbox);
         talk_str(&q, "reason", o->reason);
+        talk_str(&q, "driver", o->driver);
         if (o->force)
                 json_bool(&q.json, "force", true);
         int r = talk_ask(&t, &o->common, &q, &result, &err);

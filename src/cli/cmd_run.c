@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "cli/box.h"
 #include "cli/cmd.h"
-#include "cli/run.h"
 
 static int print_plan(const struct run *r) {
         _cleanup_buf_ struct buf out = {0};
@@ -119,6 +119,8 @@ int cmd_run(int argc, char **argv) {
         int result = options_parse(argc, argv, &r.options, &err);
         if (result == 1)
                 return 0;
+        if (result == 0 && box_wanted(&r.options))
+                return box_run(&r.options);
         if (result == 0)
                 result = start_name(&r, &err);
         if (result == 0 && !r.options.plan)

@@ -323,7 +323,7 @@ static int receive_listener(int socket) {
 
         while (poll(&p, 1, -1) < 0 && errno == EINTR)
                 ;
-        if (cell_receive(socket, &m, fds, &count) != 1)
+        if (cell_receive(socket, &m, NULL, fds, &count) != 1)
                 return -EPIPE;
         return m.kind == REPORT_LEARN && count == 1 ? fds[0] : -EBADMSG;
 }

@@ -123,7 +123,7 @@ static void take_reports(struct loop *l) {
         size_t count;
 
         for (;;) {
-                int result = cell_receive(r->report, &m, fds, &count);
+                int result = cell_receive(r->report, &m, NULL, fds, &count);
                 if (result == -EAGAIN)
                         return;
                 if (result <= 0) {

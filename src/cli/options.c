@@ -8,10 +8,11 @@
 #include "base/knockout.h"
 #include "base/paths.h"
 #include "base/text.h"
-#include "cli/run.h"
+#include "cli/box.h"
 
 enum option {
         OPT_PROFILE,
+        OPT_DRIVER,
         OPT_RO,
         OPT_RW,
         OPT_WORKSPACE,
@@ -48,6 +49,8 @@ static const struct row {
         const char *optional; /* a value that may be left out: --name=VALUE, or --name alone */
 } rows[] = {
         {"profile", 'p', "P", OPT_PROFILE, NULL, "profile by name or path (default: low)"},
+        {"driver", 0, "D", OPT_DRIVER, NULL,
+         "native, or one that the daemon offers: docker, gvisor, microvm, firecracker"},
         {"ro", 0, "PATH[:DEST]", OPT_RO, NULL, "show a host path inside, read-only"},
         {"rw", 0, "PATH[:DEST]", OPT_RW, NULL, "show a host path inside, writable"},
         {"workspace", 'w', "DIR", OPT_WORKSPACE, NULL, "work on a copy-on-write view of DIR, then show the changes"},
@@ -260,6 +263,9 @@ static int take(struct run_options *o, const struct row *row, const char *value,
         case OPT_PROFILE:
                 o->profile = value;
                 return 0;
+        case OPT_DRIVER:
+                o->driver = value;
+                return 0;
         case OPT_RO:
         case OPT_RW:
                 return add_share(o, row->name, value, row->option == OPT_RW, err);
@@ -346,6 +352,10 @@ static const struct row *find(const char *word, const char **ret_value) {
 }
 
 static int check(const struct run_options *o, struct err *err) {
+        int r = o->driver ? box_check(o, err) : 0;
+
+        if (r < 0)
+                return r;
         if (!o->argv || !o->argv[0]) {
                 if (o->plan)
                         return 0;

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/run.h"
 
-static void put_time(struct json *j, const char *key, uint64_t ms) {
+void record_time(struct json *j, const char *key, uint64_t ms) {
         time_t seconds = (time_t)(ms / 1000);
         struct tm t;
         char text[64], day[32];
@@ -164,8 +164,8 @@ static void make(const struct run *r, struct buf *out) {
         }
         json_str(&j, "driver", "native");
         json_bool(&j, "rootless", geteuid() != 0);
-        put_time(&j, "start", r->outcome.start_ms);
-        put_time(&j, "end", r->outcome.end_ms);
+        record_time(&j, "start", r->outcome.start_ms);
+        record_time(&j, "end", r->outcome.end_ms);
         put_outcome(&j, &r->outcome);
         put_usage(&j, &r->outcome);
         put_network(&j, &r->network);

@@ -36,6 +36,7 @@ struct run_share {
 
 struct run_options {
         const char *profile;
+        const char *driver;            /* NULL: native */
         const char *set[RUN_LIST_MAX]; /* "key=value" */
         size_t set_count;
         struct run_share shares[RUN_LIST_MAX];
@@ -199,7 +200,8 @@ const char *outcome_reason_name(enum run_reason reason);
 /* record.c */
 int record_open(struct run *r, struct err *err);
 int record_write(struct run *r, struct err *err);
-void record_tell(const struct run *r); /* the last lines on stderr */
+void record_tell(const struct run *r);                          /* the last lines on stderr */
+void record_time(struct json *j, const char *key, uint64_t ms); /* since 1970, as RFC 3339 */
 
 /* audit.c: Landlock's denials from the kernel's audit stream, as root where auditing is on. */
 int audit_open(void); /* descriptor, or -errno: no source */

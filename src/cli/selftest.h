@@ -12,6 +12,6 @@ struct selftest {
         char hint[200];  /* what to do, where it could not be made */
 };
 
-/* Takes less than a second on a machine that is not busy. A test that cannot be made, or says nothing in time, is not
- * passed. */
+/* Takes less than a second for native on a machine that is not busy, and two minutes at most for others. A test that
+ * cannot be made, or says nothing in time, is not passed. */
 void selftest_run(const char *driver, struct selftest *ret);

@@ -87,7 +87,7 @@ static void read_input(struct session *s) {
         if (n <= 0) { /* a terminal whose other end is gone says EIO */
                 s->input_ended = true;
                 put(s, LOCAL_FINISH, NULL, 0);
-        } else if (s->tty && terminal_is(STDIN_FILENO))
+        } else if (s->tty && !s->stays && terminal_is(STDIN_FILENO))
                 put_keys(s, bytes, (size_t)n);
         else {
                 put(s, LOCAL_INPUT, bytes, (size_t)n);

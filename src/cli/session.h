@@ -22,6 +22,7 @@ struct session {
         bool input;        /* standard input goes in */
         bool tty;          /* the far end is a terminal: keys are bytes, leaving is possible, its size is passed on */
         bool forward;      /* signals go to what runs there; otherwise they end the session */
+        bool stays;        /* no keys leave it: what runs there does not go on without us */
         int out, err;      /* where output goes */
         void (*event)(void *data, const char *json);
         void *data;

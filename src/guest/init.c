@@ -1,4 +1,4 @@
-/* PID 1 of a sandbox. For one that lives, "serve" (serve.c); here, of one that `stockade run` started:
+/* PID 1 of a sandbox. For one that lives, "serve" or "dial PATH" (serve.c); here, of one that `stockade run` started:
  *
  * Starts one command, passes signals on to it, reaps whatever is orphaned, reports how the command ended, and goes;
  * the kernel then ends everything else in the pid namespace. It runs under the same filter and rules as the command,
@@ -42,8 +42,11 @@ int main(int argc, char **argv) {
 
         knockout_read();
         knockout_skip_environment();
-        if ((!knockout_off(KNOCKOUT_INIT) && prctl(PR_SET_DUMPABLE, 0) < 0) ||
-            fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0)
+        if (!knockout_off(KNOCKOUT_INIT) && prctl(PR_SET_DUMPABLE, 0) < 0)
+                return 125;
+        if (argc >= 3 && str_eq(argv[1], "dial"))
+                return serve_dial(argv[2]);
+        if (fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0)
                 return 125;
         if (argc >= 2 && str_eq(argv[1], "serve"))
                 return serve_main();

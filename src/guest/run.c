@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "guest/family.h"
 #include "guest/request.h"
 #include "guest/spawn.h"
 #include "wire/packet.h"
@@ -224,7 +225,9 @@ int run_signal(struct guest *g, const struct guest_message *m) {
 
         if (!r || r->ended)
                 return 0;
-        if (!is_starting(r))
+        if (!is_starting(r) && g->peer && m->number == SIGKILL && to_group)
+                family_kill(r->pid); /* nobody outside can: see run-end.c of the operator */
+        else if (!is_starting(r))
                 send_signal(r, m->number, to_group);
         else if (m->number == SIGKILL)
                 send_signal(r, SIGKILL, false); /* it has no group yet */

@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -21,8 +22,20 @@
 #define TIDY_MS   250 /* of rest, before buffers are given back */
 #define ACCEPT_MS 100 /* after a failed accept */
 
+#define DIAL_FIRST_MS 2 /* after a lost connection; doubled until somebody speaks to us */
+#define DIAL_MOST_MS  1000
+
 void serve_wake(struct guest *g) {
         loop_later(g->loop, &g->pump);
+}
+
+static void dial_if_alone(struct guest *g) {
+        if (!g->peer)
+                return;
+        if (g->link.greeted)
+                g->dial_ms = DIAL_FIRST_MS;
+        if (g->link.fd < 0 && g->dial.place == 0)
+                loop_timer_set(g->loop, &g->dial, loop_now(g->loop) + g->dial_ms);
 }
 
 static void pump(struct loop_task *t) {
@@ -36,6 +49,7 @@ static void pump(struct loop_task *t) {
         link_flush(g);
         if (more && link_has_room(&g->link))
                 serve_wake(g);
+        dial_if_alone(g);
         loop_timer_set(g->loop, &g->tidy, loop_now(g->loop) + TIDY_MS);
 }
 
@@ -100,16 +114,47 @@ static void listener(struct loop_watch *w, uint32_t events) {
                 g->spare = fcntl(GUEST_LISTEN_FD, F_DUPFD_CLOEXEC, 0);
 }
 
+/* Connecting to a Unix socket does not wait: it is done, or refused. */
+static int connect_to(const char *path) {
+        struct sockaddr_un at = {.sun_family = AF_UNIX};
+        _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+                return -errno;
+        memcpy(at.sun_path, path, strlen(path));
+        return connect(fd, (struct sockaddr *)&at, sizeof at) < 0 ? -errno : TAKE_FD(fd);
+}
+
+static void dial(struct loop_timer *t) {
+        struct guest *g = LOOP_OWNER(t, struct guest, dial);
+
+        g->dial_ms = MIN(2 * g->dial_ms, (unsigned)DIAL_MOST_MS);
+        int fd = connect_to(g->peer);
+        if (fd == -EMFILE || fd == -ENFILE) {
+                fd_close(&g->spare);
+                fd = connect_to(g->peer);
+        }
+        if (fd >= 0 && send(fd, g->secret, g->secret_size, MSG_NOSIGNAL) != (ssize_t)g->secret_size)
+                fd_close(&fd);
+        if (fd >= 0)
+                link_take(g, fd);
+        if (g->spare < 0)
+                g->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        serve_wake(g);
+}
+
 static void accept_again(struct loop_timer *t) {
         watch_listener(LOOP_OWNER(t, struct guest, accept));
 }
 
 /* Standard streams are somebody's, so that no other descriptor ever takes their numbers; nothing else is inherited. */
-static int close_rest(void) {
+static int close_rest(bool listens) {
         for (int fd = 0; fd < 3; fd++)
                 if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
                         return -EBADF;
-        (void)kernel_close_range(GUEST_LISTEN_FD + 1, ~0U, 0);
+        (void)kernel_close_range(listens ? GUEST_LISTEN_FD + 1 : REPORT_FD, ~0U, 0);
+        if (!listens)
+                return 0;
         if (fcntl(GUEST_LISTEN_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(GUEST_LISTEN_FD, F_SETFL, O_NONBLOCK) < 0)
                 return -errno;
         return 0;
@@ -129,7 +174,7 @@ static int block_signals(void) {
 }
 
 static int begin(struct guest *g) {
-        int r = close_rest();
+        int r = close_rest(!g->peer);
 
         if (r < 0)
                 return r;
@@ -152,8 +197,15 @@ static int begin(struct guest *g) {
         g->accept.fire = accept_again;
         g->listener.ready = listener;
         g->children.ready = children;
-        g->spare = fcntl(GUEST_LISTEN_FD, F_DUPFD_CLOEXEC, 0);
-        watch_listener(g);
+        g->dial.fire = dial;
+        if (g->peer) {
+                g->dial_ms = DIAL_FIRST_MS;
+                g->spare = -EBADF;
+                loop_timer_set(g->loop, &g->dial, 0);
+        } else {
+                g->spare = fcntl(GUEST_LISTEN_FD, F_DUPFD_CLOEXEC, 0);
+                watch_listener(g);
+        }
         return loop_watch(g->loop, &g->children, child, EPOLLIN);
 }
 
@@ -179,6 +231,31 @@ int serve_main(void) {
                 return 125;
         (void)send(fd, &up, sizeof up, MSG_NOSIGNAL);
         fd_close(&fd);
+        (void)loop_run(g.loop);
+        return 125;
+}
+
+/* On the null device there is none. Whoever runs here later finds that device there. */
+static int read_secret(struct guest *g) {
+        ssize_t n = fd_read_full(STDIN_FILENO, g->secret, sizeof g->secret);
+
+        if (n != 0 && n != (ssize_t)sizeof g->secret)
+                return n < 0 ? (int)n : -EBADMSG;
+        g->secret_size = (size_t)n;
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+                return -errno;
+        return close(null) < 0 ? -errno : 0;
+}
+
+int serve_dial(const char *path) {
+        static struct guest g;
+
+        if (path[0] != '/' || strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+                return 125;
+        g.peer = path;
+        if (read_secret(&g) < 0 || begin(&g) < 0)
+                return 125;
         (void)loop_run(g.loop);
         return 125;
 }

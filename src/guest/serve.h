@@ -6,6 +6,7 @@
 
 #include "base/loop.h"
 #include "guest/link.h"
+#include "wire/box.h"
 
 struct run;
 struct request;
@@ -25,10 +26,20 @@ struct guest {
         struct loop_timer nudge;  /* runs whose process has not executed yet */
         struct loop_timer accept; /* after a failed accept */
         int spare;                /* a descriptor to give up when there is none left for a new connection */
+        const char *peer;         /* in a box: the socket that we connect to; NULL: we listen */
+        uint8_t secret[BOX_SECRET_SIZE];
+        size_t secret_size; /* 0: the keeper takes whoever dials for us */
+        struct loop_timer dial;
+        unsigned dial_ms; /* until the next attempt */
 };
 
 /* Serves on GUEST_LISTEN_FD for ever; returns only when it cannot begin. */
 int serve_main(void);
+
+/* In a box, where no descriptor is inherited and nobody waits for a report: connects to the Unix socket at path, and
+ * again whenever the connection is gone. That connection is as one that was accepted. If there is a secret on standard
+ * input (wire/box.h), it is said first. */
+int serve_dial(const char *path);
 
 /* Something may be said, or read on. */
 void serve_wake(struct guest *g);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -69,6 +70,20 @@ static int open_pipes(struct ends *e, bool input) {
         return r;
 }
 
+/* The other end of a terminal, by descriptor; by its name where the kernel (of a gvisor box) has no such call. */
+static int open_other_end(int master) {
+        char path[32];
+        int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+        if (fd >= 0 || errno != ENOTTY)
+                return fd < 0 ? -errno : fd;
+        int r = ptsname_r(master, path, sizeof path);
+        if (r != 0)
+                return -r;
+        fd = open(path, O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
 static int open_terminal(struct ends *e, unsigned rows, unsigned cols) {
         struct winsize size = {.ws_row = (unsigned short)(rows ? rows : 24),
                                .ws_col = (unsigned short)(cols ? cols : 80)};
@@ -80,9 +95,9 @@ static int open_terminal(struct ends *e, unsigned rows, unsigned cols) {
                 return -errno;
         if (ioctl(e->ours[0], TIOCSPTLCK, &unlocked) < 0)
                 return -errno;
-        e->theirs[0] = ioctl(e->ours[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        e->theirs[0] = open_other_end(e->ours[0]);
         if (e->theirs[0] < 0)
-                return -errno;
+                return e->theirs[0];
         if (tcgetattr(e->theirs[0], &t) == 0) {
                 t.c_iflag |= IUTF8; /* so that erasing takes whole characters */
                 (void)tcsetattr(e->theirs[0], TCSANOW, &t);

@@ -404,6 +404,7 @@ static void let_in(struct adoption *a) {
         adoption_free(a);
         life_watch_health(o);
         life_hold(o);
+        driver_look(o);
         if (o->draining || server_open(o, o->local, &err) == 0)
                 return;
         log_err(LOG_LEVEL_ERROR, NULL, &err);

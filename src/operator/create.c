@@ -26,6 +26,7 @@ static void describe(const struct sandbox *s, struct buf *b) {
         json_str(&j, "profile", s->profile);
         json_str(&j, "owner", s->owner->name);
         json_str(&j, "policy", s->frozen->key);
+        json_str(&j, "driver", driver_name(s->driver));
         if (s->image)
                 json_str(&j, "image", s->image->id);
         if (s->origin[0])
@@ -95,7 +96,8 @@ static void finish(struct task *t) {
                 create_undo(t);
                 return;
         }
-        pool_wanted(t->o, t->sandbox->frozen);
+        if (t->sandbox->driver == DRIVER_NATIVE)
+                pool_wanted(t->o, t->sandbox->frozen);
         task_finish(t);
 }
 
@@ -233,6 +235,8 @@ static void pooled_begin(struct task *t) {
 static int make_parts(struct sandbox *s, const struct create_request *q, struct err *err) {
         const struct frozen *f = s->frozen;
 
+        s->driver = q->driver;
+        copy_text(s->driver_why, sizeof s->driver_why, q->driver_why);
         if (q->image) {
                 s->image = q->image;
                 s->image->refs++;
@@ -289,7 +293,7 @@ void create_sandbox(struct core *o, struct call *call, struct create_request *q)
                 (void)err_hint(&err, "delete those that are not needed");
                 goto refuse;
         }
-        if (!q->snapshot && !q->image)
+        if (!q->snapshot && !q->image && q->driver == DRIVER_NATIVE)
                 s = pool_take(o, q->frozen);
         bool pooled = s != NULL;
         if (!s)

@@ -20,6 +20,8 @@ struct fork {
         char snapshot[STORE_ID];
         char name[STORE_NAME]; /* of the new sandbox; "": none */
         char owner[STORE_OWNER];
+        enum driver driver;
+        char driver_why[DRIVER_WHY];
 };
 
 static struct fork *of(struct client *c) {
@@ -27,12 +29,14 @@ static struct fork *of(struct client *c) {
 }
 
 static void create(struct fork *f, struct snapshot *p) {
-        struct create_request q = {.snapshot = p, .image = p->image, .frozen = frozen_ref(p->frozen)};
+        struct create_request q = {
+                .snapshot = p, .image = p->image, .frozen = frozen_ref(p->frozen), .driver = f->driver};
         struct call *call = TAKE_PTR(f->call);
         struct core *o = f->c.o;
         struct err err = {0};
 
         copy_text(q.name, sizeof q.name, f->name);
+        copy_text(q.driver_why, sizeof q.driver_why, f->driver_why);
         copy_text(q.owner, sizeof q.owner, f->owner);
         if (secret_check(q.frozen, NULL, true, &err) < 0)
                 call_refuse(call, &err);
@@ -106,14 +110,30 @@ void verb_fork(struct call *c) {
         struct fork *f = NULL;
         struct call *inner = NULL;
 
+        char asked[33], why[DRIVER_WHY];
+        enum driver d = c->sandbox->driver;
+        struct err err = {0};
+
         if (verbs_is_instance(c))
                 return;
+        (void)call_text(c, "driver", asked, sizeof asked);
+        int r = driver_choose(c->o, c->sandbox->frozen, asked[0] ? asked : driver_name(d), &d, why, &err);
+        if (r == -EAGAIN) {
+                driver_wait(c, verb_fork);
+                return;
+        }
+        if (r < 0) {
+                call_refuse(c, &err);
+                return;
+        }
         f = calloc(1, sizeof *f);
         if (f) {
                 f->c = (struct client){.door = &door, .o = c->o, .uid = (uid_t)-1, .admin = c->admin, .request = "{}"};
                 copy_text(f->c.owner, sizeof f->c.owner, c->actor);
                 copy_text(f->owner, sizeof f->owner, c->owner);
                 (void)call_text(c, "name", f->name, sizeof f->name);
+                f->driver = d;
+                copy_text(f->driver_why, sizeof f->driver_why, asked[0] ? why : "as the sandbox that it was made of");
                 inner = call_new(&f->c);
         }
         if (!inner) {

@@ -12,6 +12,7 @@
 #include "operator/sandbox.h"
 #include "policy/compile.h"
 #include "policy/profile.h"
+#include "wire/driver.h"
 
 #define RECIPES_MAX 64
 
@@ -67,6 +68,7 @@ void frozen_unref(struct frozen *f) {
         free(f->policy);
         free(f->bytes);
         free(f->env);
+        free(f->prefer);
         free(f->secrets);
         free(f);
 }
@@ -111,6 +113,40 @@ static int read_plan(struct frozen *f, struct err *err) {
                         f->disk_size = s.number[0];
                         f->disk_inodes = s.number[1];
                 }
+        }
+        return 0;
+}
+
+/* What a driver has to be able to enforce for this policy. */
+static uint32_t needs(const struct policy *p) {
+        uint32_t all = 1U << GUARANTEE_PROCESS | 1U << GUARANTEE_FILES | 1U << GUARANTEE_QUOTA |
+                       1U << GUARANTEE_NETWORK | 1U << GUARANTEE_SECRETS;
+
+        if (p->limits.cpus != POLICY_UNSET || p->budget.cpu != POLICY_UNSET)
+                all |= 1U << GUARANTEE_CPU;
+        if (p->limits.memory != POLICY_UNSET)
+                all |= 1U << GUARANTEE_MEMORY;
+        if (p->limits.processes != POLICY_UNSET)
+                all |= 1U << GUARANTEE_PROCESSES;
+        if (p->limits.disk_read != POLICY_UNSET || p->limits.disk_write != POLICY_UNSET)
+                all |= 1U << GUARANTEE_IO;
+        if (p->tools.exec_set && !policy_strings_has(&p->tools.exec, "/"))
+                all |= 1U << GUARANTEE_EXEC;
+        return all;
+}
+
+/* Names are driver_name's own: the policy goes. */
+static int read_drivers(struct frozen *f, const struct policy *p) {
+        f->at_least = (unsigned)p->at_least;
+        f->needs = needs(p);
+        f->prefer = calloc(p->prefer.count + 1, sizeof *f->prefer);
+        if (!f->prefer)
+                return -ENOMEM;
+        for (size_t i = 0; i < p->prefer.count; i++) {
+                int d = driver_find(p->prefer.items[i]);
+
+                if (d >= 0)
+                        f->prefer[f->prefer_count++] = driver_name((enum driver)d);
         }
         return 0;
 }
@@ -177,7 +213,7 @@ static int intern(struct core *o, const void *policy, size_t policy_size, const 
         if (r == 0) {
                 memcpy(f->bytes, plan, plan_size);
                 read_policy(f, p);
-                r = read_plan(f, err);
+                r = read_drivers(f, p) < 0 ? err_set(err, -ENOMEM, "could not keep a policy") : read_plan(f, err);
         }
         if (r == 0 && table_add(&all->by_key, &f->node, f->key) < 0)
                 r = err_set(err, -ENOMEM, "could not keep a policy");

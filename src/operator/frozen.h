@@ -26,6 +26,10 @@ struct frozen {
         struct plan plan; /* checked */
         int memfd;        /* the plan, sealed; made at the first start */
 
+        unsigned at_least;   /* enum policy_isolation */
+        const char **prefer; /* drivers */
+        size_t prefer_count;
+        uint32_t needs; /* bits of enum guarantee */
         char profile[STORE_NAME];
         char image[STORE_NAME]; /* what the policy names, or "" */
         uint64_t cpus, memory, output, time_run, time_idle, time_lifetime, budget_cpu; /* FROZEN_UNSET: no limit */

@@ -364,6 +364,24 @@ static bool used_up(struct task *t) {
         return true;
 }
 
+/* Another driver than before, if one is named: what it has is on its disk. */
+static bool moves(struct task *t) {
+        struct sandbox *s = t->sandbox;
+        char asked[33], why[DRIVER_WHY];
+        enum driver d = s->driver;
+
+        if (!t->call || !call_has(t->call, "driver"))
+                return true;
+        int r = driver_choose(t->o, s->frozen, call_text(t->call, "driver", asked, sizeof asked), &d, why, &t->err);
+        if (r == -EAGAIN)
+                (void)task_fail(t, -EBUSY, "the drivers of this host are being looked at");
+        if (r < 0)
+                return false;
+        s->driver = d;
+        copy_text(s->driver_why, sizeof s->driver_why, why);
+        return true;
+}
+
 static void resume_begin(struct task *t) {
         struct sandbox *s = t->sandbox;
         enum state to;
@@ -377,8 +395,8 @@ static void resume_begin(struct task *t) {
                 task_commit(t, task_answer);
                 return;
         }
-        if (life_refuses(t->o, s->disk != NULL, &t->err) || used_up(t) || admission_enter(s, 0, &t->err) < 0 ||
-            !task_event(t, LEDGER_SANDBOX_RESUME, NULL)) {
+        if (life_refuses(t->o, s->disk != NULL, &t->err) || used_up(t) || !moves(t) ||
+            admission_enter(s, 0, &t->err) < 0 || !task_event(t, LEDGER_SANDBOX_RESUME, NULL)) {
                 admission_leave(s);
                 if (s->state == STATE_STARTING) { /* it was not resumed after all */
                         s->state = STATE_STOPPED;
@@ -460,7 +478,7 @@ static void delete_killed(struct task *t) {
         copy_text(grave.id, sizeof grave.id, s->id);
         copy_text(grave.owner, sizeof grave.owner, s->owner->name);
         copy_text(grave.state, sizeof grave.state, state_name(s->state));
-        copy_text(grave.driver, sizeof grave.driver, "native");
+        copy_text(grave.driver, sizeof grave.driver, driver_name(s->driver));
         grave.policy = grave.plan = "";
         run_forget_all(s);
         store_begin(t->o->store);

@@ -37,6 +37,8 @@ struct create_request {
         char owner[STORE_OWNER];
         struct snapshot *snapshot; /* a fork */
         struct image *image;
+        enum driver driver;
+        char driver_why[DRIVER_WHY];
         struct secret *secrets; /* taken */
 };
 void create_sandbox(struct core *o, struct call *call, struct create_request *q); /* q's parts stay the caller's */

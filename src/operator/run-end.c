@@ -98,6 +98,15 @@ static void kill_again(struct loop_timer *timer) {
         kill_leaf(LOOP_OWNER(timer, struct run, timer));
 }
 
+/* In a box there is no cgroup to kill. */
+static void ask_guest_to_kill(struct run *r) {
+        struct guest_message m = {
+                .kind = GUEST_SIGNAL, .channel = r->number, .number = SIGKILL, .flags = GUEST_TO_GROUP};
+
+        if (r->sandbox->guest)
+                (void)guest_link_send(r->sandbox->guest, &m);
+}
+
 static void killed(void *data, const struct warden_message *answer, int *fds, size_t fd_count) {
         struct run *r = data;
         struct loop *l = r->sandbox->o->loop;
@@ -105,12 +114,14 @@ static void killed(void *data, const struct warden_message *answer, int *fds, si
         (void)fds;
         (void)fd_count;
         take_usage(r, &answer->usage);
+        if (answer->error == -EOPNOTSUPP)
+                ask_guest_to_kill(r);
         if (answer->error == -EBUSY && ++r->kill_tries < TRIES) {
                 r->timer.fire = kill_again;
                 loop_timer_set(l, &r->timer, loop_now(l) + AGAIN_MS);
                 return;
         }
-        if (answer->error < 0 && answer->error != -ENOENT)
+        if (answer->error < 0 && answer->error != -ENOENT && answer->error != -EOPNOTSUPP)
                 log_line(LOG_LEVEL_WARNING, NULL, "run %u of %s could not be killed: %s", r->number, r->sandbox->id,
                          answer->text);
         run_tell_counts(r->sandbox, r->number, &answer->usage);

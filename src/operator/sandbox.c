@@ -266,7 +266,7 @@ uint64_t sandbox_put(struct sandbox *s, bool whole) {
         copy_text(row.state, sizeof row.state, state_name(s->state));
         copy_text(row.reason, sizeof row.reason, reason_name(s->reason));
         copy_text(row.profile, sizeof row.profile, s->profile);
-        copy_text(row.driver, sizeof row.driver, "native");
+        copy_text(row.driver, sizeof row.driver, driver_name(s->driver));
         copy_text(row.image, sizeof row.image, s->image ? s->image->id : "");
         copy_text(row.disk, sizeof row.disk, s->disk ? s->disk->id : "");
         copy_text(row.origin, sizeof row.origin, s->origin);
@@ -306,6 +306,10 @@ int sandbox_load(struct core *o, const struct store_sandbox *row, struct sandbox
 
         if (!state_parse(row->state, &state) || !warden_is_id(row->id))
                 return err_set(err, ERR_CORRUPT, "the store has a sandbox '%s' in a state '%s'", row->id, row->state);
+        int driver = driver_find(row->driver);
+        if (driver < 0)
+                return err_set(err, ERR_CORRUPT, "the store has a sandbox %s of a driver '%s' that this version lacks",
+                               row->id, row->driver);
         struct owner *owner = owner_get(o, row->owner);
         int r = owner ? frozen_load(o, row->policy, row->policy_size, row->plan, row->plan_size, &f, err)
                       : err_set(err, -ENOMEM, "could not load sandbox %s", row->id);
@@ -315,6 +319,7 @@ int sandbox_load(struct core *o, const struct store_sandbox *row, struct sandbox
         frozen_unref(f);
         if (!s)
                 return err_set(err, -ENOMEM, "could not load sandbox %s", row->id);
+        s->driver = (enum driver)driver;
         copy_text(s->id, sizeof s->id, row->id);
         copy_text(s->profile, sizeof s->profile, row->profile);
         copy_text(s->origin, sizeof s->origin, row->origin);
@@ -351,7 +356,8 @@ void sandbox_json_open(const struct sandbox *s, struct json *j, const char *key)
         json_str(j, "state", state_name(s->state));
         json_str(j, "reason", reason_name(s->reason));
         json_str(j, "profile", s->profile);
-        json_str(j, "driver", "native");
+        json_str(j, "driver", driver_name(s->driver));
+        json_str(j, "driver_why", s->driver_why);
         json_str(j, "image", s->image ? s->image->name : "");
         json_bool(j, "persistent", s->disk != NULL);
         json_u64(j, "created_ms", s->created_ms);

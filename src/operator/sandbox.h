@@ -5,6 +5,7 @@
  * pooled one) has none. Layers are sealed disks. A disk lives while something refers to it. */
 #pragma once
 
+#include "operator/driver.h"
 #include "operator/frozen.h"
 #include "operator/gate-link.h"
 #include "operator/guest-link.h"
@@ -140,6 +141,8 @@ struct sandbox {
         bool stopping;   /* and was asked to end it */
         bool adopted;    /* from another operator, and its guest has not said which runs it knows */
         bool networked;  /* the gate has its sockets, or will */
+        enum driver driver;
+        char driver_why[DRIVER_WHY]; /* how it came to be this one; "": not known any more */
         struct image *image;
         struct disk *disk; /* NULL: memory */
         struct layers layers;

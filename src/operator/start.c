@@ -116,6 +116,8 @@ static void started(struct task *t) {
         }
         if (t->error < 0) {
                 start_ward_close(s);
+                if (s->driver != DRIVER_NATIVE)
+                        driver_look(s->o); /* perhaps it is not what its probe found any more */
                 t->then(t);
                 return;
         }
@@ -152,6 +154,7 @@ static void ask_start(struct task *t) {
                 t->then(t);
                 return;
         }
+        m.driver = s->driver;
         copy_text(m.id, sizeof m.id, s->id);
         copy_text(m.disk, sizeof m.disk, s->disk ? s->disk->id : "");
         copy_text(m.image, sizeof m.image, s->image ? s->image->id : "");

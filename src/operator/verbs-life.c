@@ -193,6 +193,7 @@ void verb_create(struct call *c) {
         _cleanup_wishes_ struct wishes w = {0};
         struct create_request q = {0};
         struct err err = {0};
+        char asked[33];
         int r;
 
         if (verbs_is_instance(c))
@@ -209,10 +210,16 @@ void verb_create(struct call *c) {
                         r = find_image(c, q.frozen, &q.image, &err);
         }
         if (r == 0)
+                r = driver_choose(c->o, q.frozen, call_text(c, "driver", asked, sizeof asked), &q.driver, q.driver_why,
+                                  &err);
+        bool again = r == -EAGAIN;
+        if (r == 0)
                 r = secret_parse(c->text, "secrets", &q.secrets, &err);
         if (r == 0)
                 r = secret_check(q.frozen, q.secrets, true, &err);
-        if (r < 0)
+        if (again)
+                driver_wait(c, verb_create);
+        else if (r < 0)
                 call_refuse(c, &err);
         else
                 create_sandbox(c->o, c, &q);
@@ -297,7 +304,19 @@ void verb_stop(struct call *c) {
 }
 
 void verb_resume(struct call *c) {
-        go(life_resume(c->sandbox, c));
+        char asked[33], why[DRIVER_WHY];
+        enum driver d;
+        struct err err = {0};
+        int r = call_has(c, "driver") ? driver_choose(c->o, c->sandbox->frozen,
+                                                      call_text(c, "driver", asked, sizeof asked), &d, why, &err)
+                                      : 0;
+
+        if (r == -EAGAIN)
+                driver_wait(c, verb_resume);
+        else if (r < 0)
+                call_refuse(c, &err);
+        else
+                go(life_resume(c->sandbox, c));
 }
 
 void verb_delete(struct call *c) {

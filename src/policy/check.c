@@ -145,7 +145,7 @@ static int check_numbers(const struct policy *p, struct err *err) {
         return 0;
 }
 
-static enum policy_isolation driver_level(const char *driver) {
+enum policy_isolation policy_driver_level(const char *driver) {
         if (str_eq(driver, "gvisor"))
                 return ISOLATION_GVISOR;
         if (str_eq(driver, "microvm") || str_eq(driver, "firecracker"))
@@ -155,7 +155,7 @@ static enum policy_isolation driver_level(const char *driver) {
 
 static int check_drivers(const struct policy *p, struct err *err) {
         for (size_t i = 0; i < p->prefer.count; i++)
-                if (driver_level(p->prefer.items[i]) >= p->at_least)
+                if (policy_driver_level(p->prefer.items[i]) >= p->at_least)
                         return 0;
         if (p->prefer.count == 0)
                 return 0;
@@ -203,7 +203,9 @@ static bool is_missing(const struct schema_row *row, const struct policy *p, boo
         case ENFORCE_DAEMON:
                 return !daemon && field_given(row, p);
         case ENFORCE_DRIVER:
-                return p->prefer.count > 0 && !policy_strings_has(&p->prefer, "native");
+                return !daemon && field_given(row, p) &&
+                       (row->offset == offsetof(struct policy, prefer) ? !policy_strings_has(&p->prefer, "native")
+                                                                       : p->at_least > ISOLATION_CONTAINER);
         case ENFORCE_EXEC:
                 return p->tools.exec_set && !policy_strings_has(&p->tools.exec, "/") &&
                        (has_whole_tree(p) || (daemon && p->image));
@@ -258,7 +260,7 @@ int policy_only_daemon(const struct policy *p, struct policy_strings *ret) {
 static int refuse(const char *key, bool daemon, struct err *err) {
         const struct schema_row *row = schema_find(key);
 
-        if (row && row->enforce == ENFORCE_DAEMON) {
+        if (row && (row->enforce == ENFORCE_DAEMON || row->enforce == ENFORCE_DRIVER)) {
                 (void)err_set(err, ERR_UNENFORCED, "%s: enforced only in sandboxes of the daemon", key);
                 return err_hint(err,
                                 "start one with 'stockade create', leave it out of the profile, or run without it "

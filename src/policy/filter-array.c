@@ -1,5 +1,5 @@
-/* Made into a program at build time: prints the widest filter that any profile gets, as C. The warden puts it below the
- * filter of every plan, so that a plan whose own filter lets everything through gains nothing. */
+/* Made into a program at build time: prints the widest filter that any profile gets, as C. It is put below the filter
+ * of every plan, so that a plan whose own filter lets everything through gains nothing. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ int main(void) {
                 err_print(&err);
                 return 1;
         }
-        (void)printf("#include \"warden/base-filter.h\"\n\nconst struct sock_filter base_filter[] = {\n");
+        (void)printf("#include \"cell/base-filter.h\"\n\nconst struct sock_filter base_filter[] = {\n");
         for (int i = 0; i < count; i++)
                 (void)printf("        {0x%04x, %u, %u, 0x%08" PRIx32 "},\n", program[i].code, program[i].jt,
                              program[i].jf, program[i].k);

@@ -98,6 +98,9 @@ int policy_enforceable_by_daemon(const struct policy *p, const char *const *acce
 int policy_missing(const struct policy *p, struct policy_strings *ret);
 int policy_only_daemon(const struct policy *p, struct policy_strings *ret);
 
+/* How strong a driver's isolation is. */
+enum policy_isolation policy_driver_level(const char *driver);
+
 /* The same for equal policies, whatever the order of keys and the comments in their profiles. */
 void policy_hash(const struct policy *p, uint8_t ret[HASH_SIZE]);
 

@@ -42,7 +42,7 @@ const struct schema_row schema_rows[] = {
         {"sealed", AT(sealed), BOOL, .narrow = NARROW_RISE,
          .doc = "Whether profiles that extend this one, and options on the command line, may only narrow it."},
 
-        {"isolation.at_least", AT(at_least), CHOICE(isolation_names), .narrow = NARROW_RISE, LATER,
+        {"isolation.at_least", AT(at_least), CHOICE(isolation_names), .narrow = NARROW_RISE, .enforce = ENFORCE_DRIVER,
          .doc = "The weakest isolation that is acceptable, from a container to confidential hardware."},
         {"isolation.prefer", AT(prefer), CHOICES(driver_names), .narrow = NARROW_FREE, .enforce = ENFORCE_DRIVER,
          .doc = "Drivers in order of preference, among those that give at least that isolation."},

@@ -56,7 +56,7 @@ enum schema_enforce {
         ENFORCE_NOW,    /* by the native cell, or nothing to enforce */
         ENFORCE_LATER,  /* refused when asked for */
         ENFORCE_DAEMON, /* by the daemon; refused for `stockade run`, whose sandbox ends with its command */
-        ENFORCE_DRIVER, /* refused unless empty or `native` is among them */
+        ENFORCE_DRIVER, /* by the daemon's choice of driver; refused for `stockade run` unless `native` will do */
         ENFORCE_SECRET, /* refused unless a rule of network.allow names it: the gate puts it in */
         ENFORCE_EXEC, /* refused over a copy-on-write '/' or an image, whose programs cannot be told apart by mounts */
 };

@@ -112,7 +112,7 @@ static const char *enforced_words(const struct schema_row *row) {
         case ENFORCE_NOW:
                 return "yes";
         case ENFORCE_DRIVER:
-                return "if empty or native is listed";
+                return "in sandboxes of a daemon that offers such a driver";
         case ENFORCE_SECRET:
                 return "if a rule of network.allow names each";
         case ENFORCE_EXEC:
@@ -204,6 +204,8 @@ void schema_print_man(struct buf *out) {
                                            row->kind == KIND_CHOICE ? " beyond the first choice" : "");
                         if (row->enforce == ENFORCE_DAEMON)
                                 buf_str(out, " Only in sandboxes of the daemon.");
+                        if (row->enforce == ENFORCE_DRIVER)
+                                buf_str(out, " The daemon chooses; a sandbox of 'stockade run' is native.");
                 }
                 buf_str(out, "\n");
         }

@@ -351,12 +351,35 @@ static void tiers_are_what_they_say(void) {
         CHECK(policy_enforceable(&p, NULL, 0, NULL, NULL) == 0);
 }
 
+static void drivers_are_the_daemons(void) {
+        static const struct {
+                const char *text, *key;
+        } rows[] = {
+                {"isolation: {at_least: gvisor}\n", "isolation.at_least"},
+                {"isolation: {prefer: [docker]}\n", "isolation.prefer"},
+        };
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_policy_ struct policy p = {0};
+                struct err err = {0};
+                char text[200], expected[100];
+
+                (void)snprintf(text, sizeof text, P "%s", rows[i].text);
+                (void)snprintf(expected, sizeof expected, "%s: enforced only in sandboxes of the daemon", rows[i].key);
+                CHECK(parse(text, &p, &err) == 0);
+                CHECK(policy_enforceable(&p, NULL, 0, NULL, &err) == ERR_UNENFORCED);
+                CHECK_STR(err.text, expected);
+                CHECK(policy_enforceable_by_daemon(&p, NULL, 0, NULL, NULL) == 0);
+        }
+        CHECK(policy_driver_level("native") == ISOLATION_CONTAINER);
+        CHECK(policy_driver_level("docker") == ISOLATION_CONTAINER);
+        CHECK(policy_driver_level("gvisor") == ISOLATION_GVISOR);
+        CHECK(policy_driver_level("firecracker") == ISOLATION_MICROVM);
+}
+
 static void unenforceable_is_refused(void) {
         static const struct {
                 const char *text, *key, *where;
         } rows[] = {
-                {"isolation: {at_least: gvisor}\n", "isolation.at_least"},
-                {"isolation: {prefer: [docker]}\n", "isolation.prefer"},
                 {"tools: {call: [a]}\n", "tools.call"},
                 {"tools: {ask: [a]}\n", "tools.ask"},
                 {"budget: {tokens: 0}\n", "budget.tokens"},
@@ -703,7 +726,7 @@ static void explanations_say_what_happens(void) {
                      "It may reach every host below files.example.org on ports 80 and 443, with every request "
                      "checked."));
         CHECK(strstr(out.data, "using the secret A_TOKEN without seeing it"));
-        CHECK(strstr(out.data, "\nNot enforceable yet by this build\n  isolation.at_least, "));
+        CHECK(strstr(out.data, "\nOnly in sandboxes that the daemon keeps\n  isolation.at_least, "));
 }
 
 static void the_manual_has_the_table(void) {
@@ -719,6 +742,7 @@ static void the_manual_has_the_table(void) {
 
 TEST_MAIN(TEST(errors_name_the_place), TEST(bounds_hold), TEST(every_key_is_understood),
           TEST(what_is_printed_parses_back), TEST(copies_are_equal_and_apart), TEST(the_hash_sees_meaning_alone),
-          TEST(children_override_and_add), TEST(tiers_are_what_they_say), TEST(unenforceable_is_refused),
-          TEST(the_daemon_enforces_more), TEST(the_whole_must_make_sense), TEST(options_are_set), TEST(chains_end),
-          TEST(names_are_searched_in_order), TEST(explanations_say_what_happens), TEST(the_manual_has_the_table))
+          TEST(children_override_and_add), TEST(tiers_are_what_they_say), TEST(drivers_are_the_daemons),
+          TEST(unenforceable_is_refused), TEST(the_daemon_enforces_more), TEST(the_whole_must_make_sense),
+          TEST(options_are_set), TEST(chains_end), TEST(names_are_searched_in_order),
+          TEST(explanations_say_what_happens), TEST(the_manual_has_the_table))

@@ -4,7 +4,7 @@
  * this program is set-user-ID: then anybody could borrow its owner's rights. In the judge's own pid namespace, or in
  * the machine's first, only harmless attempts run, and only with control=yes: it is a positive control. Everything else
  * runs only in a sandbox: another pid namespace, a user namespace, and nobody in it who is, or could become, the host's
- * root.
+ * root; or another kernel than the judge's, if the judge said which one is its own (host-build=, host-boot=).
  *
  * What is read is believed only if it comes from the kernel (by the type of the file system), and whatever cannot be
  * told is taken as "no". */
@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -115,9 +116,25 @@ static bool may_be_host_root(void) {
         return probe_capable() && is_mapped(overflow);
 }
 
+/* Is this another kernel than the judge's? Nobody in a namespace can change what a kernel calls its build, nor the
+ * number of its boot; either must be known to differ. Then whoever we are here is nobody on the host. */
+static bool own_kernel(void) {
+        const char *build = probe_fact("host-build"), *boot = probe_fact("host-boot");
+        struct utsname u;
+        char text[64];
+
+        if (build && *build && uname(&u) == 0 && u.version[0] && !str_eq(u.version, build))
+                return true;
+        if (!boot || strlen(boot) != 36 || read_proc("/proc/sys/kernel/random/boot_id", text, sizeof text) < 36)
+                return false;
+        return strncmp(text, boot, 36) != 0;
+}
+
 bool probe_own_init(void) {
         unsigned long host = host_namespace(), own = namespace_at("/proc/self/ns/pid");
 
+        if (own_kernel())
+                return host != 0;
         return host != 0 && own != 0 && own != host && own != FIRST_PID_NAMESPACE;
 }
 
@@ -132,7 +149,7 @@ const char *probe_refuses(void) {
                 return "this program is set-user-ID, and its owner's rights are not for everybody";
         if (host_namespace() == 0)
                 return "it attacks what it runs on, and is started by `stockade verify`";
-        if (namespace_at("/proc/self/ns/pid") == 0)
+        if (!own_kernel() && namespace_at("/proc/self/ns/pid") == 0)
                 return "it cannot tell which pid namespace this is";
         if (!probe_own_init() && !(control && str_eq(control, "yes")))
                 return "this is the pid namespace of the judge, and no sandbox";
@@ -146,6 +163,8 @@ const char *probe_guard(void) {
                 return probe_refuses();
         if (!probe_own_init())
                 return "this is the host's pid namespace";
+        if (own_kernel())
+                return NULL;
         if (user == 0 || user == FIRST_USER_NAMESPACE)
                 return "this is the host's user namespace, or it cannot be told";
         if (may_be_host_root())

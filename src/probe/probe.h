@@ -40,6 +40,8 @@ extern const struct attempt files_attempts[], trees_attempts[], setid_attempts[]
 const char *probe_name(void);
 /* Is PID 1 here another process than the host's PID 1? */
 bool probe_own_init(void);
+/* The other end of a terminal that was just opened, also where a kernel has no call for it. */
+int probe_other_end(int master);
 /* What the judge said as key=value; NULL if it did not. */
 const char *probe_fact(const char *key);
 unsigned long probe_number(const char *key, unsigned long otherwise);

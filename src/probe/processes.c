@@ -259,6 +259,20 @@ static void i386_clone(struct result *r) {
 }
 #endif
 
+int probe_other_end(int master) {
+        int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        unsigned number;
+        char path[32];
+
+        if (fd >= 0 || errno != ENOTTY)
+                return fd < 0 ? -errno : fd;
+        if (syscall(SYS_ioctl, master, TIOCGPTN, &number) < 0)
+                return -errno;
+        (void)snprintf(path, sizeof path, "/dev/pts/%u", number);
+        fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
 /* A terminal of our own: what may be done to it may be done to one that is inherited. Its other end stays open. */
 static int terminal(int *ret_master) {
         int unlock = 0;
@@ -270,9 +284,9 @@ static int terminal(int *ret_master) {
         *ret_master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
         if (*ret_master < 0 || ioctl(*ret_master, TIOCSPTLCK, &unlock) < 0)
                 return -errno;
-        int fd = ioctl(*ret_master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        int fd = probe_other_end(*ret_master);
         if (fd < 0)
-                return -errno;
+                return fd;
         /* our own session, so that it can be our controlling terminal and nothing else stands in the way */
         (void)setsid();
         (void)ioctl(fd, TIOCSCTTY, 0);

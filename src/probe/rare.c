@@ -103,8 +103,7 @@ static int terminal(int *ret_master) {
         *ret_master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
         if (*ret_master < 0 || ioctl(*ret_master, TIOCSPTLCK, &unlock) < 0)
                 return -errno;
-        int fd = ioctl(*ret_master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
+        return probe_other_end(*ret_master);
 }
 
 static void terminal_call(struct result *r, unsigned long request, unsigned long argument) {

@@ -11,14 +11,15 @@
 
 #include "base/errno-name.h"
 #include "base/fd.h"
-#include "verify/judge.h"
+#include "verify/scene.h"
 #include "verify/witness.h"
 
 #define SHARE_INSIDE "/mnt/share"
 
 /* Another maker's sandbox shares the folder if its command says {share}, at the path that it has outside. */
 static bool shares_folder(const struct judge *j) {
-        return j->options.against ? strstr(j->options.against, "{share}") != NULL : j->world.shareable;
+        return j->options.against ? strstr(j->options.against, "{share}") != NULL
+                                  : j->world.shareable && !launch_in_box(j);
 }
 
 /* These attempts are about what the host finds in the shared folder. */
@@ -126,7 +127,8 @@ static void judge_one(const struct judge *j, const struct check *c, const struct
         }
         if (f->verdict == VERDICT_OPEN)
                 return;
-        if (is_about_share(c) && !shares_folder(j) && (j->options.against || !str_eq(s.result, "done")))
+        if (is_about_share(c) && !shares_folder(j) && !launch_in_box(j) &&
+            (j->options.against || !str_eq(s.result, "done")))
                 finding_untried(f, "%s",
                                 j->options.against ? "nothing is shared with the host: no {share} in the command"
                                                    : WORLD_UNSHAREABLE);
@@ -135,7 +137,7 @@ static void judge_one(const struct judge *j, const struct check *c, const struct
         else if (str_eq(s.result, "done") && str_starts(c->name, "tcp-") && j->profile.network)
                 finding_otherwise(f, "the gate took the connection, and nobody outside heard of it");
         else if (str_eq(s.result, "done"))
-                finding_open(f, "it worked: %.300s", s.evidence);
+                scene_worked(j, c, f, "it worked: %.300s", s.evidence);
         else if (str_eq(s.result, "guarded") || str_eq(s.result, "not tried"))
                 finding_untried(f, "%.200s", s.evidence[0] ? s.evidence : s.result);
         else if (str_eq(s.result, "killed"))
@@ -150,7 +152,7 @@ static void judge_one(const struct judge *j, const struct check *c, const struct
 static bool belongs(const struct judge *j, size_t i, enum attempts_pass pass) {
         const struct check *c = check_at(i);
 
-        if (!j->chosen[i] || c->scene)
+        if (!judge_tries(j, i) || c->scene)
                 return false;
         switch (pass) {
         case ATTEMPTS_WITNESSED:
@@ -174,7 +176,7 @@ static int run_witnessed(struct judge *j, const struct launch *l, struct witness
         if (result < 0)
                 return result;
         if (launch_expect(&r, "ready", 20000)) {
-                pid_t probe = process_find(l->argv[1], j->world.nonce);
+                pid_t probe = process_find(j, l->argv[1], j->world.nonce);
                 if (probe > 0)
                         (void)witness_begin(w, probe, &ignored);
         }

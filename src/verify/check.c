@@ -55,8 +55,10 @@ const char *const check_layer_words[LAYER_COUNT] = {
 };
 
 const char *const check_verdict_names[] = {
-        [VERDICT_PENDING] = "pending", [VERDICT_PROMISED] = "promised", [VERDICT_OTHERWISE] = "otherwise",
-        [VERDICT_OPEN] = "open",       [VERDICT_UNTRIED] = "untried",   [VERDICT_PERMITTED] = "permitted",
+        [VERDICT_PENDING] = "pending",           [VERDICT_PROMISED] = "promised",
+        [VERDICT_OTHERWISE] = "otherwise",       [VERDICT_OPEN] = "open",
+        [VERDICT_UNTRIED] = "untried",           [VERDICT_PERMITTED] = "permitted",
+        [VERDICT_INAPPLICABLE] = "inapplicable",
 };
 
 const char *const check_verdict_words[] = {
@@ -66,6 +68,7 @@ const char *const check_verdict_words[] = {
         [VERDICT_OPEN] = "OPEN",
         [VERDICT_UNTRIED] = "could not be tried",
         [VERDICT_PERMITTED] = "permitted by the profile",
+        [VERDICT_INAPPLICABLE] = "not applicable",
 };
 
 static const struct part {
@@ -150,8 +153,8 @@ _printf_(3, 0) static void add(char *text, size_t size, const char *format, va_l
 /* The worse of two verdicts stays: a check that was open once is open. */
 void finding_worsen(struct finding *f, enum verdict v) {
         static const int badness[] = {
-                [VERDICT_PENDING] = 0,   [VERDICT_PERMITTED] = 1, [VERDICT_PROMISED] = 2,
-                [VERDICT_OTHERWISE] = 3, [VERDICT_UNTRIED] = 4,   [VERDICT_OPEN] = 5,
+                [VERDICT_PENDING] = 0,      [VERDICT_PERMITTED] = 1, [VERDICT_PROMISED] = 2, [VERDICT_OTHERWISE] = 3,
+                [VERDICT_INAPPLICABLE] = 4, [VERDICT_UNTRIED] = 5,   [VERDICT_OPEN] = 6,
         };
 
         if (badness[v] > badness[f->verdict])
@@ -172,6 +175,7 @@ FINDING(open, seen, VERDICT_OPEN)
 FINDING(promised, seen, VERDICT_PROMISED)
 FINDING(otherwise, why, VERDICT_OTHERWISE)
 FINDING(untried, why, VERDICT_UNTRIED)
+FINDING(inapplicable, why, VERDICT_INAPPLICABLE)
 
 void finding_control(struct finding *f, bool worked, const char *format, ...) {
         va_list args;

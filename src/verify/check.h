@@ -69,12 +69,14 @@ enum {
 };
 
 enum verdict {
-        VERDICT_PENDING,   /* not judged yet */
-        VERDICT_PROMISED,  /* refused as promised */
-        VERDICT_OTHERWISE, /* refused by another layer than the one that is promised */
-        VERDICT_OPEN,      /* it worked */
-        VERDICT_UNTRIED,   /* could not be tried: the finding says why */
-        VERDICT_PERMITTED, /* the profile allows it, and it works: not counted as a check */
+        VERDICT_PENDING,      /* not judged yet */
+        VERDICT_PROMISED,     /* refused as promised */
+        VERDICT_OTHERWISE,    /* refused by another layer than the one that is promised */
+        VERDICT_OPEN,         /* it worked */
+        VERDICT_UNTRIED,      /* could not be tried: the finding says why */
+        VERDICT_PERMITTED,    /* the profile allows it, and it works: not counted as a check */
+        VERDICT_INAPPLICABLE, /* means nothing under this driver, or what it reached there is the box's own and nothing
+                               * of the host's (exempt.c): not counted either, and listed with its reason */
 };
 
 enum shown { SHOWN_NOT, SHOWN_YES, SHOWN_NO, SHOWN_ELSEWHERE }; /* did the positive control work? */
@@ -84,7 +86,7 @@ struct finding {
         char error[24]; /* name of the errno, "" if none */
         char said[768]; /* what the probe reported, escaped when printed */
         char seen[512]; /* what the host saw; anything here that is a sign of success makes it OPEN */
-        char why[256];  /* of UNTRIED and OTHERWISE */
+        char why[256];  /* of UNTRIED, OTHERWISE and INAPPLICABLE */
         bool witnessed; /* the errno was read from the kernel by the judge, not from the probe's words */
         enum shown control;
         char control_said[256];
@@ -129,4 +131,5 @@ void finding_open(struct finding *f, const char *format, ...) _printf_(2, 3);   
 void finding_promised(struct finding *f, const char *format, ...) _printf_(2, 3); /* words go to seen */
 void finding_otherwise(struct finding *f, const char *format, ...) _printf_(2, 3);
 void finding_untried(struct finding *f, const char *format, ...) _printf_(2, 3);
+void finding_inapplicable(struct finding *f, const char *format, ...) _printf_(2, 3);
 void finding_control(struct finding *f, bool worked, const char *format, ...) _printf_(3, 4);

@@ -11,7 +11,7 @@
 static bool wanted(const struct judge *j, size_t i, enum control control) {
         const struct check *c = check_at(i);
 
-        return j->chosen[i] && !c->scene && c->control == control;
+        return judge_tries(j, i) && !c->scene && c->control == control;
 }
 
 static void settle(struct judge *j, size_t i, const struct outcome *o) {
@@ -71,7 +71,7 @@ static const struct finding *other(const struct judge *j, const struct check *c)
         size_t i;
 
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(c->note ? c->note : "", ":; "), c->note ? c->note : "");
-        return check_find(name, &i) && j->chosen[i] ? &j->findings[i] : NULL;
+        return check_find(name, &i) && judge_tries(j, i) ? &j->findings[i] : NULL;
 }
 
 void controls_conclude(struct judge *j, size_t i) {
@@ -93,6 +93,6 @@ void controls_make(struct judge *j) {
                 if (wanted(j, i, CONTROL_INIT))
                         run_init(j, i);
         for (size_t i = 0; i < j->count; i++)
-                if (j->chosen[i] && !check_at(i)->scene)
+                if (judge_tries(j, i) && !check_at(i)->scene)
                         controls_conclude(j, i);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/paths.h"
+#include "verify/exempt.h"
 #include "verify/report.h"
 #include "verify/scene.h"
 
@@ -26,9 +27,18 @@ void judge_tally(const struct judge *j, struct judge_tally *ret) {
                 ret->open += j->findings[i].verdict == VERDICT_OPEN;
                 ret->untried += j->findings[i].verdict == VERDICT_UNTRIED || j->findings[i].verdict == VERDICT_PENDING;
                 ret->permitted += j->findings[i].verdict == VERDICT_PERMITTED;
+                ret->inapplicable += j->findings[i].verdict == VERDICT_INAPPLICABLE;
                 ret->witnessed += j->findings[i].witnessed;
         }
         ret->checks = ret->promised + ret->otherwise + ret->open + ret->untried;
+}
+
+bool judge_sees_inside(const struct judge *j) {
+        return !launch_in_box(j) || exempt_driver(j->options.driver) == JUDGED_DOCKER;
+}
+
+bool judge_starts_elsewhere(const struct judge *j) {
+        return j->options.against || exempt_driver(j->options.driver) == JUDGED_DOCKER;
 }
 
 bool judge_good(const struct judge *j) {
@@ -42,7 +52,7 @@ bool judge_good(const struct judge *j) {
                         continue;
                 if (v == VERDICT_OPEN)
                         return false;
-                asked[g] = true;
+                asked[g] = asked[g] || v != VERDICT_INAPPLICABLE;
                 tried[g] = tried[g] || v == VERDICT_PROMISED || v == VERDICT_OTHERWISE || v == VERDICT_PERMITTED;
         }
         if (j->broken || !digest_same(&j->before, &j->after))
@@ -74,28 +84,41 @@ static int choose(struct judge *j, struct err *err) {
         j->count = check_count();
         if (j->count > JUDGE_CHECKS_MAX)
                 return err_set(err, ERR_LIMIT, "the table has more checks than there is room for");
-        if (j->options.only)
-                return choose_only(j, err);
-        for (size_t i = 0; i < j->count; i++) {
+        int r = exempt_check(err);
+        if (r == 0 && j->options.only)
+                r = choose_only(j, err);
+        for (size_t i = 0; r == 0 && !j->options.only && i < j->count; i++) {
                 const struct check *c = check_at(i);
 
                 j->chosen[i] = j->options.fast    ? (c->flags & CHECK_FAST) != 0
                                : j->options.quick ? !c->scene || (c->flags & CHECK_QUICK) != 0
                                                   : true;
         }
-        return 0;
+        for (size_t i = 0; r == 0 && i < j->count; i++) {
+                const char *why = j->chosen[i] ? exempt_why(j->options.driver, check_at(i)->name) : NULL;
+
+                if (why) {
+                        j->findings[i].verdict = VERDICT_INAPPLICABLE;
+                        (void)snprintf(j->findings[i].why, sizeof j->findings[i].why, "%s", why);
+                }
+        }
+        return r;
+}
+
+bool judge_tries(const struct judge *j, size_t i) {
+        return j->chosen[i] && j->findings[i].verdict != VERDICT_INAPPLICABLE;
 }
 
 static void play_scenes(struct judge *j) {
         size_t all = 0, done = 0;
 
         for (size_t i = 0; i < j->count; i++)
-                all += j->chosen[i] && check_at(i)->scene;
+                all += judge_tries(j, i) && check_at(i)->scene;
         for (size_t i = 0; i < j->count; i++) {
                 const struct check *c = check_at(i);
                 uint64_t start = now_ms();
 
-                if (!j->chosen[i] || !c->scene)
+                if (!judge_tries(j, i) || !c->scene)
                         continue;
                 progress_show(c->does, done++, all);
                 c->scene(j, c, &j->findings[i]);
@@ -112,6 +135,7 @@ static void name_own(struct judge *j) {
         j->watched[1] = "/run/stockade";
         j->ours[0] = (int)j->world.victim;
         j->ours[1] = (int)j->world.listener;
+        j->ours[2] = (int)j->daemon.pid;
 }
 
 int judge_does_not_start(const struct judge *j, const struct outcome *o, struct err *err) {
@@ -186,7 +210,10 @@ static int take_before(struct judge *j, struct err *err) {
 
 static int judge_in_world(struct judge *j, struct err *err) {
         progress_show("making a world to attack", 0, 0);
-        int r = warm_up(j, err);
+        world_fact(&j->world, "writable", WORLD_WRITABLE "%s", exempt_places(j->options.driver));
+        int r = launch_in_box(j) ? daemon_start(j, err) : 0;
+        if (r == 0)
+                r = warm_up(j, err);
         if (r < 0)
                 return r;
         name_own(j);

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "verify/check.h"
+#include "verify/daemon.h"
 #include "verify/digest.h"
 #include "verify/launch.h"
 #include "verify/world.h"
@@ -12,7 +13,7 @@
 enum { JUDGE_CHECKS_MAX = 512, JUDGE_LEFT_MAX = 16 };
 
 struct judge_options {
-        const char *driver;   /* "native" */
+        const char *driver;   /* "native", or whose boxes are judged */
         const char *profile;  /* name or path */
         const char *against;  /* NULL, or the command of another sandbox to put before the probe's */
         const char *probe_at; /* with against: the probe's path inside; NULL: the same as outside */
@@ -29,6 +30,8 @@ struct judge_profile {
         bool shows_host;     /* files.read has "/" */
         bool network;        /* network.allow has rules of its own */
         char workspace[160]; /* where it may write: files.workspace.path */
+        char read[512];      /* files.read, separated by commas */
+        char exec[512];      /* tools.exec, the same */
 };
 
 /* A run that is kept for later. */
@@ -48,6 +51,7 @@ struct judge {
         char probe[512];    /* the attacker */
         uid_t uid;
         struct world world;
+        struct daemon daemon; /* of other drivers than native */
         struct digest before, after;
         const char *watched[4]; /* folders of the host in which nothing may change; what the digests were given */
         int ours[4];            /* processes that the judge itself keeps running */
@@ -62,9 +66,9 @@ struct judge {
         struct judge_text host[24]; /* facts of the host, until an empty name */
 };
 
-/* Counts for summaries; PERMITTED is none of the checks. */
+/* Counts for summaries; PERMITTED and INAPPLICABLE are none of the checks. */
 struct judge_tally {
-        unsigned checks, promised, otherwise, open, untried, permitted, witnessed;
+        unsigned checks, promised, otherwise, open, untried, permitted, inapplicable, witnessed;
 };
 void judge_tally(const struct judge *j, struct judge_tally *ret);
 /* Nothing is open, the probe came to its end, the host is as it was, and something was tried in every group that was
@@ -76,11 +80,22 @@ bool judge_settled(struct judge *j, struct digest *now);
 
 /* judge.c: everything, in order. */
 int judge_all(struct judge *j, struct err *err);
+/* Was the check chosen, and does it mean something under this driver? */
+bool judge_tries(const struct judge *j, size_t i);
 /* An error in the launcher's own words. */
 int judge_does_not_start(const struct judge *j, const struct outcome *o, struct err *err);
 
 /* options.c. Returns 1 if everything was said already (--help), else 0 or an error. */
 int options_parse(struct judge_options *o, int argc, char **argv, struct err *err);
+
+/* Are the processes inside the host's, too? Not where the sandbox has a kernel of its own. */
+bool judge_sees_inside(const struct judge *j);
+
+/* May a sandbox's processes be the children of somebody else's daemon, an engine's, and so not be below the judge? */
+bool judge_starts_elsewhere(const struct judge *j);
+
+/* ask.c: what a program of ours says, with a NUL behind it; its complaints go to standard error. */
+int ask_program(const char *const argv[], struct buf *ret, struct err *err);
 
 /* profile.c */
 int profile_read(struct judge *j, struct err *err);
@@ -99,7 +114,7 @@ void sibling_end(struct judge *j);
 
 /* process.c: the process of a sandbox whose first argument this is, with the nonce among the others, as the host
  * numbers it; 0: there is none. */
-pid_t process_find(const char *first, const char *nonce);
+pid_t process_find(const struct judge *j, const char *first, const char *nonce);
 /* Was it started by the judge, at whatever remove? Whoever is orphaned below the judge becomes its child, so nobody
  * gets away; and nobody else's process is ours, whatever its arguments say. */
 bool process_is_ours(pid_t pid);

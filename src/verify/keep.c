@@ -213,11 +213,11 @@ static int keep_page(const struct judge *j, struct err *err) {
         return r < 0 ? err_set(err, r, "cannot write the report to '%s'", j->options.report) : 0;
 }
 
-/* Each is whole, whoever reads it when. */
+/* Each is whole, whoever reads it when. They are of native sandboxes: other drivers have their folders. */
 static int keep_latest(const struct judge *j, const struct buf *text, struct err *err) {
         _cleanup_buf_ struct buf page = {.max = REPORT_MAX};
 
-        if (j->options.only || j->options.against)
+        if (j->options.only || j->options.against || launch_in_box(j))
                 return 0;
         report_html(j, &page);
         int r = buf_ok(&page) ? fd_replace_file(all_kept, "latest.html", 0600, page.data, page.size) : -ENOMEM;

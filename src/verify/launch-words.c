@@ -2,9 +2,12 @@
  *
  * Everything is words in an argument vector: no shell ever sees them. The environment is made anew: what a sandbox must
  * not get to see is in it on purpose (the secret variable), and little else. */
+#include <fcntl.h>
 #include <stdarg.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/knockout.h"
 #include "verify/judge.h"
 #include "verify/launch-private.h"
@@ -111,22 +114,54 @@ bool launch_has_options(const struct judge *j) {
         return !j->options.against;
 }
 
-static void add_launcher(const struct judge *j, const struct launch *l, const char *record, struct words *w) {
-        const char *profile = l->profile ? l->profile : j->options.profile;
+bool launch_in_box(const struct judge *j) {
+        return !j->options.against && j->options.driver && !str_eq(j->options.driver, "native");
+}
 
-        add(w, j->launcher);
-        add(w, "run");
-        if (profile) {
-                add(w, "--profile");
-                add(w, profile);
-        }
-        add(w, "--quiet");
+/* A box shows paths of the host at their own place, where its policy names them. */
+static void add_shown_by_policy(const struct judge *j, struct words *w) {
+        const struct daemon *d = &j->daemon;
+        const struct {
+                const char *key, *list;
+                bool named;
+        } rows[] = {{"files.read", j->profile.read, !j->profile.shows_host},
+                    {"tools.exec", j->profile.exec, j->profile.exec_list}};
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++)
+                if (rows[i].named) {
+                        add(w, "--set");
+                        addf(w, "%s=%s%s%s%s%s", rows[i].key, rows[i].list, rows[i].list[0] ? "," : "", d->probe,
+                             d->setid[0] ? "," : "", d->setid);
+                }
+}
+
+static void add_shown(const struct judge *j, struct words *w) {
         add(w, "--ro");
         addf(w, "%s:" LAUNCH_PROBE, j->probe);
         if (j->world.setid[0]) {
                 add(w, "--ro");
                 addf(w, "%s:" LAUNCH_SETID, j->world.setid);
         }
+}
+
+static void add_launcher(const struct judge *j, const struct launch *l, const char *record, struct words *w) {
+        const char *profile = l->profile ? l->profile : j->options.profile;
+
+        add(w, j->launcher);
+        add(w, "run");
+        if (launch_in_box(j)) {
+                add(w, "--driver");
+                add(w, j->options.driver);
+        }
+        if (profile) {
+                add(w, "--profile");
+                add(w, profile);
+        }
+        add(w, "--quiet");
+        if (launch_in_box(j))
+                add_shown_by_policy(j, w);
+        else
+                add_shown(j, w);
         add(w, l->terminal ? "--tty" : "--no-tty");
         if (record[0]) {
                 add(w, "--record");
@@ -144,8 +179,22 @@ static void add_facts(const struct judge *j, const struct launch *l, struct word
         for (size_t i = 0; i < MIN(n, ELEMENTSOF(facts)); i++)
                 if (!str_starts(facts[i], "setid="))
                         add(w, facts[i]);
-        if (j->world.setid[0])
+        if (launch_is_ours(j, l) && launch_in_box(j)) {
+                if (j->daemon.setid[0])
+                        addf(w, "setid=%s", j->daemon.setid);
+        } else if (j->world.setid[0])
                 addf(w, "setid=%s", launch_is_ours(j, l) ? LAUNCH_SETID : j->world.setid);
+}
+
+/* By which the probe can tell a kernel of the box's own from the host's. */
+static void add_host_kernel(struct words *w) {
+        struct utsname u;
+        char boot[64] = "";
+
+        if (uname(&u) == 0)
+                addf(w, "host-build=%s", u.version);
+        if (fd_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot) >= 36)
+                addf(w, "host-boot=%.36s", boot);
 }
 
 int launch_words(const struct judge *j, const struct launch *l, const char *record, struct words *ret,
@@ -157,7 +206,7 @@ int launch_words(const struct judge *j, const struct launch *l, const char *reco
                 return err_set(err, ERR_INPUT, "no command to launch");
         if (launch_is_ours(j, l)) {
                 add_launcher(j, l, record, &w);
-                probe = LAUNCH_PROBE;
+                probe = launch_in_box(j) ? j->daemon.probe : LAUNCH_PROBE;
         } else if (l->where == LAUNCH_INSIDE) {
                 if (l->options && l->options[0])
                         return err_set(err, ERR_UNENFORCED, "another maker's sandbox does not know %s", l->options[0]);
@@ -171,6 +220,8 @@ int launch_words(const struct judge *j, const struct launch *l, const char *reco
                 add(&w, l->argv[i]);
         if (l->facts)
                 add_facts(j, l, &w);
+        if (launch_in_box(j) && str_eq(l->argv[0], "{probe}") && l->argv[1] && !str_eq(l->argv[1], "list"))
+                add_host_kernel(&w);
         return hand_over(&w, ret, err);
 }
 
@@ -219,6 +270,8 @@ int launch_environment(const struct judge *j, const struct launch *l, struct wor
                         set(&w, strdup(*pair));
         addf(&w, "STOCKADE_VERIFY_SECRET=%s", j->world.tokens[CANARY_ENV]);
         addf(&w, "STOCKADE_VERIFY=%s", j->world.nonce);
+        if (launch_in_box(j))
+                addf(&w, "STOCKADE_SOCKET=%s", j->daemon.socket);
         for (size_t i = 0; l->env && l->env[i]; i++)
                 set(&w, strdup(l->env[i]));
         return hand_over(&w, ret, err);

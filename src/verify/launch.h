@@ -87,6 +87,9 @@ void launch_reap(const struct judge *j);
 /* True if the options that this launch needs exist in what is judged (never with --against). */
 bool launch_has_options(const struct judge *j);
 
+/* Is it a box of a daemon, and not a native sandbox or another maker's? */
+bool launch_in_box(const struct judge *j);
+
 /* One line of the probe: attempt NAME in this output. False if it said nothing of it. */
 struct said {
         char result[16]; /* done, refused, killed, guarded, "not tried" */

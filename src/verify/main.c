@@ -38,6 +38,7 @@ static int work(void) {
         struct err err = {0};
 
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        fd_close(&judge.daemon.undertaker); /* the supervisor's to hold */
         if (judge_all(&judge, &err) < 0) {
                 err_print(&err);
                 return EXIT_FAILED;
@@ -83,20 +84,28 @@ static void wait_for_orphans(void) {
 static int supervise(void) {
         static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
         const struct sigaction action = {.sa_handler = on_signal};
+        struct err err = {0};
         int status = 0;
 
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+        judge.daemon.undertaker = -EBADF;
+        if (launch_in_box(&judge) && daemon_prepare(&judge, &err) < 0) {
+                err_print(&err);
+                return EXIT_FAILED;
+        }
         worker = fork();
         if (worker == 0)
                 _exit(work());
         if (worker < 0) {
                 (void)fprintf(stderr, "stockade: could not start the judge: %s\n", strerror(errno));
+                daemon_end(&judge);
                 return EXIT_FAILED;
         }
         for (size_t i = 0; i < ELEMENTSOF(ends); i++)
                 (void)sigaction(ends[i], &action, NULL);
         while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
                 ;
+        daemon_end(&judge);
         if (WIFEXITED(status))
                 return WEXITSTATUS(status);
         progress_clear();

@@ -1,6 +1,7 @@
 /* The command line of `stockade verify`, as one table. */
 #include <stdio.h>
 
+#include "verify/exempt.h"
 #include "verify/judge.h"
 
 enum kind { TEXT, SWITCH };
@@ -11,7 +12,7 @@ static const struct option {
         size_t at; /* in struct judge_options */
 } options[] = {
 #define O(field) offsetof(struct judge_options, field)
-        {"--driver", "D", "judge this driver (native)", TEXT, O(driver)},
+        {"--driver", "D", "judge this driver: native, docker, gvisor, microvm, firecracker", TEXT, O(driver)},
         {"--profile", "P", "judge sandboxes of this profile, by name or path (default: low)", TEXT, O(profile)},
         {"--quick", NULL, "only what takes a few seconds", SWITCH, O(quick)},
         {"--report", "FILE", "write an HTML page with all evidence to FILE", TEXT, O(report)},
@@ -65,10 +66,12 @@ static int take(struct judge_options *o, const struct option *option, int argc, 
 }
 
 static int check_together(const struct judge_options *o, struct err *err) {
-        if (!str_eq(o->driver, "native")) {
-                (void)err_set(err, ERR_REFUSED, "driver '%.40s' is not offered by this build", o->driver);
-                return err_hint(err, "offered: native");
+        if (exempt_driver(o->driver) < 0) {
+                (void)err_set(err, ERR_INPUT, "there is no driver '%.40s'", o->driver);
+                return err_hint(err, "one of native, docker, gvisor, microvm, firecracker");
         }
+        if (o->against && exempt_driver(o->driver) != JUDGED_NATIVE)
+                return err_set(err, ERR_INPUT, "--against judges another sandbox: --driver is for our own");
         if (o->profile[0] == '-')
                 return err_set(err, ERR_INPUT, "'%.40s' is not the name of a profile", o->profile);
         if (o->quick && o->fast)

@@ -64,8 +64,8 @@ static void put_fact(struct buf *o, const char *name, const char *value) {
 }
 
 static const char *const verdict_marks[] = {
-        [VERDICT_PENDING] = "–", [VERDICT_PROMISED] = "✓", [VERDICT_OTHERWISE] = "◇",
-        [VERDICT_OPEN] = "✗",    [VERDICT_UNTRIED] = "–",  [VERDICT_PERMITTED] = "○",
+        [VERDICT_PENDING] = "–", [VERDICT_PROMISED] = "✓",  [VERDICT_OTHERWISE] = "◇",    [VERDICT_OPEN] = "✗",
+        [VERDICT_UNTRIED] = "–", [VERDICT_PERMITTED] = "○", [VERDICT_INAPPLICABLE] = "·",
 };
 
 static void put_tag(struct buf *o, enum verdict v) {
@@ -77,15 +77,14 @@ static void put_bar(struct buf *o, const struct report_count *n) {
         const struct {
                 enum verdict verdict;
                 unsigned count;
-        } parts[] = {{VERDICT_OPEN, n->open},
-                     {VERDICT_PROMISED, n->promised},
-                     {VERDICT_OTHERWISE, n->otherwise},
-                     {VERDICT_UNTRIED, n->untried},
-                     {VERDICT_PERMITTED, n->permitted}};
+        } parts[] = {{VERDICT_OPEN, n->open},           {VERDICT_PROMISED, n->promised},
+                     {VERDICT_OTHERWISE, n->otherwise}, {VERDICT_UNTRIED, n->untried},
+                     {VERDICT_PERMITTED, n->permitted}, {VERDICT_INAPPLICABLE, n->inapplicable}};
 
         buf_str(o, "<div class=\"bar\" aria-hidden=\"true\">");
         for (size_t i = 0; i < ELEMENTSOF(parts); i++)
-                if (parts[i].count > 0 && parts[i].verdict != VERDICT_PERMITTED)
+                if (parts[i].count > 0 && parts[i].verdict != VERDICT_PERMITTED &&
+                    parts[i].verdict != VERDICT_INAPPLICABLE)
                         buf_printf(o, "<i class=\"%s\" style=\"flex:%u\"></i>", check_verdict_names[parts[i].verdict],
                                    parts[i].count);
         buf_str(o, "</div>\n<ul class=\"keys\">");
@@ -219,7 +218,7 @@ static void put_proof(struct buf *o, const struct check *c, const struct finding
         buf_str(o, "<dl class=\"proof\">\n");
         if (v == VERDICT_UNTRIED || v == VERDICT_OTHERWISE || f->why[0])
                 put_fact(o, "why", report_why(f));
-        if (v != VERDICT_UNTRIED || f->seen[0]) {
+        if ((v != VERDICT_UNTRIED && v != VERDICT_INAPPLICABLE) || f->seen[0]) {
                 buf_str(o, "<div><dt>the host saw</dt><dd class=\"lines\">");
                 put_lines(o, f->seen[0] ? f->seen : "nothing: no trace of it outside");
                 buf_str(o, "</dd></div>\n");
@@ -258,12 +257,12 @@ static void put_check(struct buf *o, const struct check *c, const struct finding
 }
 
 static void put_group(struct buf *o, const struct judge *j, enum group g) {
-        static const enum verdict order[] = {VERDICT_OPEN, VERDICT_OTHERWISE, VERDICT_UNTRIED, VERDICT_PROMISED,
-                                             VERDICT_PERMITTED};
+        static const enum verdict order[] = {VERDICT_OPEN,     VERDICT_OTHERWISE, VERDICT_UNTRIED,
+                                             VERDICT_PROMISED, VERDICT_PERMITTED, VERDICT_INAPPLICABLE};
         struct report_count n;
 
         report_count(j, g, &n);
-        if (n.checks + n.permitted == 0)
+        if (n.checks + n.permitted + n.inapplicable == 0)
                 return;
         buf_printf(o, "<section>\n<h2 id=\"%s\">", check_group_names[g]);
         put_in(o, "", check_group_titles[g], "</h2>\n");
@@ -274,6 +273,8 @@ static void put_group(struct buf *o, const struct judge *j, enum group g) {
                 buf_printf(o, ", %u could not be tried", n.untried);
         if (n.permitted)
                 buf_printf(o, ", %u permitted by the profile", n.permitted);
+        if (n.inapplicable)
+                buf_printf(o, ", %u not applicable", n.inapplicable);
         buf_printf(o,
                    ". The judge read %u of the answers from the kernel itself; for %u the same attempt was seen to "
                    "work where it may.</p>\n",
@@ -381,22 +382,29 @@ static void put_state(struct buf *o, const struct judge *j) {
         buf_str(o, "</section>\n");
 }
 
-static void put_untested(struct buf *o, const struct judge *j) {
-        const char *what, *why, *left_out = report_left_out(j);
-        size_t untried = 0;
+/* Those with this verdict, each with its reason, below a title. */
+static void put_reasons(struct buf *o, const struct judge *j, enum verdict v, const char *title) {
+        size_t count = 0;
 
-        buf_str(o, "<section>\n<h2 id=\"untested\">What was not tested, and why</h2>\n");
         for (size_t i = 0; i < j->count; i++) {
-                if (!j->chosen[i] || report_verdict(&j->findings[i]) != VERDICT_UNTRIED)
+                if (!j->chosen[i] || report_verdict(&j->findings[i]) != v)
                         continue;
-                if (untried++ == 0)
-                        buf_str(o, "<h3>Could not be tried here</h3>\n<ul class=\"list\">\n");
+                if (count++ == 0)
+                        put_in(o, "<h3>", title, "</h3>\n<ul class=\"list\">\n");
                 put_in(o, "<li><b>", check_at(i)->does, "</b>");
                 put_in(o, "", report_why(&j->findings[i]), " ");
                 put_in(o, "<span class=\"soft\">(", check_at(i)->name, ")</span></li>\n");
         }
-        if (untried)
+        if (count)
                 buf_str(o, "</ul>\n");
+}
+
+static void put_untested(struct buf *o, const struct judge *j) {
+        const char *what, *why, *left_out = report_left_out(j);
+
+        buf_str(o, "<section>\n<h2 id=\"untested\">What was not tested, and why</h2>\n");
+        put_reasons(o, j, VERDICT_UNTRIED, "Could not be tried here");
+        put_reasons(o, j, VERDICT_INAPPLICABLE, "Not applicable to this driver");
         if (left_out) {
                 put_in(o, "<h3>Left out</h3>\n<p>These were not tried: ", left_out, ".</p>\n<ul class=\"names\">");
                 for (size_t i = 0; i < j->count; i++)
@@ -433,6 +441,8 @@ static void put_repeat(struct buf *o, const struct judge *j) {
                 {VERDICT_OPEN, "It worked, or the host saw a sign that it did, whatever the attacker says."},
                 {VERDICT_UNTRIED, "Nothing is known: this host, user or sandbox has not what the attempt needs."},
                 {VERDICT_PERMITTED, "The profile allows it, and it works. Not counted as a check."},
+                {VERDICT_INAPPLICABLE, "It means nothing for sandboxes of this driver, or cannot be asked of them. It "
+                                       "was not tried, and is not counted as a check."},
         };
         for (size_t i = 0; i < ELEMENTSOF(meanings); i++) {
                 buf_str(o, "<div><dt>");

@@ -69,6 +69,7 @@ static void put_tally(struct json *w, const struct judge *j, enum group g) {
         json_u64(w, "open", n.open);
         json_u64(w, "untried", n.untried);
         json_u64(w, "permitted", n.permitted);
+        json_u64(w, "inapplicable", n.inapplicable);
         json_u64(w, "witnessed", n.witnessed);
         json_u64(w, "control_shown", n.shown);
         json_u64(w, "control_failed", n.unshown);
@@ -175,19 +176,25 @@ static void put_state(struct json *w, const struct judge *j) {
         json_close(w, '}');
 }
 
-static void put_untested(struct json *w, const struct judge *j) {
-        const char *what, *why;
-
-        json_open(w, "not_tested", '{');
-        json_open(w, "untried", '[');
+/* Those with this verdict, each with its reason. */
+static void put_reasons(struct json *w, const struct judge *j, enum verdict v) {
+        json_open(w, check_verdict_names[v], '[');
         for (size_t i = 0; i < j->count; i++)
-                if (j->chosen[i] && report_verdict(&j->findings[i]) == VERDICT_UNTRIED) {
+                if (j->chosen[i] && report_verdict(&j->findings[i]) == v) {
                         json_open(w, NULL, '{');
                         json_str(w, "name", check_at(i)->name);
                         put_inert(w, "why", report_why(&j->findings[i]));
                         json_close(w, '}');
                 }
         json_close(w, ']');
+}
+
+static void put_untested(struct json *w, const struct judge *j) {
+        const char *what, *why;
+
+        json_open(w, "not_tested", '{');
+        put_reasons(w, j, VERDICT_UNTRIED);
+        put_reasons(w, j, VERDICT_INAPPLICABLE);
         json_str(w, "left_out_because", report_left_out(j));
         json_open(w, "left_out", '[');
         for (size_t i = 0; i < j->count; i++)

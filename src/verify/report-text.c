@@ -28,6 +28,7 @@ static const struct {
         [VERDICT_PENDING] = {"not tried", YELLOW},    [VERDICT_PROMISED] = {"refused", GREEN},
         [VERDICT_OTHERWISE] = {"other layer", PLAIN}, [VERDICT_OPEN] = {"OPEN", RED},
         [VERDICT_UNTRIED] = {"not tried", YELLOW},    [VERDICT_PERMITTED] = {"permitted", PLAIN},
+        [VERDICT_INAPPLICABLE] = {"n/a", PLAIN},
 };
 
 static const char *on(const struct page *p, enum paint paint) {
@@ -134,7 +135,9 @@ static void put_check(const struct page *p, const struct check *c, const struct 
         if (brief)
                 return;
         put_inert(p, TEXT_INDENT, "because:  ", report_why(f));
-        if (v == VERDICT_UNTRIED)
+        if (v == VERDICT_INAPPLICABLE)
+                put_inert(p, TEXT_INDENT, "it said:  ", f->said); /* if it was tried */
+        if (v == VERDICT_UNTRIED || v == VERDICT_INAPPLICABLE)
                 return;
         put_inert(p, TEXT_INDENT, "promised: ", check_mechanism(c, mechanism, sizeof mechanism));
         if (v == VERDICT_OTHERWISE && !verbose)
@@ -153,12 +156,12 @@ static void put_checks(const struct page *p, const struct judge *j, enum group g
 }
 
 static void put_group(const struct page *p, const struct judge *j, enum group g) {
-        static const enum verdict order[] = {VERDICT_OPEN, VERDICT_OTHERWISE, VERDICT_UNTRIED};
+        static const enum verdict order[] = {VERDICT_OPEN, VERDICT_OTHERWISE, VERDICT_UNTRIED, VERDICT_INAPPLICABLE};
         struct report_count n;
         bool all = j->options.verbose;
 
         report_count(j, g, &n);
-        if (n.checks + n.permitted == 0)
+        if (n.checks + n.permitted + n.inapplicable == 0)
                 return;
         (void)fprintf(p->out, "%s%-28s%s %3u of %u refused", on(p, BOLD), check_group_titles[g], off(p),
                       n.promised + n.otherwise, n.checks);
@@ -170,6 +173,8 @@ static void put_group(const struct page *p, const struct judge *j, enum group g)
                 (void)fprintf(p->out, ", %s%u not tried%s", on(p, YELLOW), n.untried, off(p));
         if (n.permitted)
                 (void)fprintf(p->out, ", %u permitted", n.permitted);
+        if (n.inapplicable)
+                (void)fprintf(p->out, ", %u not applicable", n.inapplicable);
         (void)fputc('\n', p->out);
         for (size_t i = 0; i < ELEMENTSOF(order); i++)
                 put_checks(p, j, g, order[i], false);
@@ -248,7 +253,8 @@ static void put_end(const struct page *p, const struct judge *j) {
                        report_duration(j->wall_ms, duration, sizeof duration));
         put_hanging(p, 0, text);
         if (left_out)
-                (void)fprintf(p->out, "%zu more were left out: %s\n", j->count - n.checks - n.permitted, left_out);
+                (void)fprintf(p->out, "%zu more were left out: %s\n",
+                              j->count - n.checks - n.permitted - n.inapplicable, left_out);
         put_unshown(p, j);
         put_state(p, j);
         put_inert(p, 0, "page:    ", j->options.report);

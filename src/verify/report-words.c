@@ -46,7 +46,8 @@ void report_count(const struct judge *j, enum group g, struct report_count *ret)
                         continue;
                 enum verdict v = report_verdict(f);
                 n.permitted += v == VERDICT_PERMITTED;
-                if (v == VERDICT_PERMITTED)
+                n.inapplicable += v == VERDICT_INAPPLICABLE;
+                if (v == VERDICT_PERMITTED || v == VERDICT_INAPPLICABLE)
                         continue;
                 n.checks++;
                 n.promised += v == VERDICT_PROMISED;
@@ -112,7 +113,10 @@ const char *report_summary(const struct judge *j, char *buf, size_t size) {
                             "%u check%s: %u refused as promised, %u by another layer, %u OPEN, %u could not be tried",
                             n.checks, n.checks == 1 ? "" : "s", n.promised, n.otherwise, n.open, n.untried);
         if (n.permitted > 0 && used > 0 && (size_t)used < size)
-                (void)snprintf(buf + used, size - (size_t)used, " (%u permitted by the profile)", n.permitted);
+                used += snprintf(buf + used, size - (size_t)used, " (%u permitted by the profile)", n.permitted);
+        if (n.inapplicable > 0 && used > 0 && (size_t)used < size)
+                (void)snprintf(buf + used, size - (size_t)used, " (%u not applicable to driver %s)", n.inapplicable,
+                               j->options.driver);
         return buf;
 }
 

@@ -7,7 +7,7 @@ enum { REPORT_BIG = 4096, REPORT_MAX = 32 << 20 };
 
 /* Counts of one group. A check that was chosen and not judged counts as not tried. */
 struct report_count {
-        unsigned checks, promised, otherwise, open, untried, permitted, witnessed;
+        unsigned checks, promised, otherwise, open, untried, permitted, inapplicable, witnessed;
         unsigned shown;   /* the same attempt was seen to work where it may */
         unsigned unshown; /* it did not, so that the refusal says less */
 };

@@ -10,7 +10,10 @@
 #include "base/json-read.h"
 #include "verify/scene.h"
 
-enum { NOT_HERE = 2 }; /* exit status of a probe that tries nothing, because it is in no sandbox */
+enum {
+        NOT_HERE = 2,     /* exit status of a probe that tries nothing, because it is in no sandbox */
+        UNSEEN_MS = 5000, /* until a command whose process the host does not see has begun and is over */
+};
 
 #define MB "000000" /* after a number: so many million bytes */
 
@@ -58,7 +61,7 @@ static const struct bomb {
         {"terminal-bomb", NULL, "512", "16", NULL, "512", NULL, NULL, 0, false, 64},
         {"inotify-bomb", NULL, "65", "8", NULL, "65", NULL, NULL, 0, false, 64},
         {"timer-bomb", NULL, "10000", "100", NULL, "10000", NULL, NULL, 0, false, 1024},
-        {"signal-bomb", NULL, "10000", "100", NULL, "10000", NULL, NULL, 0, false, 1024},
+        {"signal-bomb", NULL, "10000", "20", NULL, "10000", NULL, NULL, 0, false, 1024},
         {"lock-memory-bomb", NULL, "67108864", "4194304", NULL, "67108864", NULL, NULL, 0, false, 8},
 };
 
@@ -88,7 +91,8 @@ static void judge_ended(const struct bomb *b, const struct outcome *o, struct fi
                 finding_otherwise(f, "it was ended, and the record does not name %s: %s", b->key, ended);
 }
 
-static void judge_bomb(const struct check *c, const struct bomb *b, const struct outcome *o, struct finding *f) {
+static void judge_bomb(const struct judge *j, const struct check *c, const struct bomb *b, const struct outcome *o,
+                       struct finding *f) {
         struct said said = {0};
         bool spoke = scene_said(&o->out, b->name, &said, f);
         char workspace[16];
@@ -102,7 +106,7 @@ static void judge_bomb(const struct check *c, const struct bomb *b, const struct
                 finding_otherwise(f, "its workspace is a disk, and links are bounded by the disk's size: %.100s",
                                   said.evidence);
         else if (spoke && (str_eq(said.result, "done") || (b->got && strtoull(said.evidence, NULL, 10) > b->got)))
-                finding_open(f, "it got more than its limit: %.200s", said.evidence);
+                scene_worked(j, c, f, "it got more than its limit: %.200s", said.evidence);
         else if (!spoke && o->status == NOT_HERE)
                 finding_untried(f, "nothing was tried: %.200s", o->err.data ? o->err.data : "no reason given");
         else if (!spoke || str_eq(said.result, "killed"))
@@ -132,7 +136,7 @@ void scene_bomb(struct judge *j, const struct check *c, struct finding *f) {
         }
         if (!explode(j, f, b, ours ? b->limit : NULL, ours ? b->above : b->without, &at))
                 return;
-        judge_bomb(c, b, &at, f);
+        judge_bomb(j, c, b, &at, f);
         if (str_eq(f->error, "ENOSYS")) /* where the call does not exist there is nothing below its limit */
                 return;
         if (!explode(j, f, b, !ours ? NULL : b->room ? b->room : b->limit, b->below, &under))
@@ -280,9 +284,9 @@ void scene_unread(struct judge *j, const struct check *c, struct finding *f) {
         if (!scene_start(j, f, &l, &r))
                 return;
         size_t writing = 0, left = 0;
-        for (unsigned i = 0; i < 300 && (writing = writers(mark)) == 0; i++)
+        for (unsigned i = 0; judge_sees_inside(j) && i < 300 && (writing = writers(mark)) == 0; i++)
                 scene_wait(10);
-        scene_wait(200);
+        scene_wait(judge_sees_inside(j) ? 200 : UNSEEN_MS);
         unsigned long kib = memory_of(r.pid);
         for (unsigned i = 0; i < 50 && (left = writers(mark)) > 0; i++)
                 scene_wait(100); /* launcher and keeper may wait for the reader, the command may not */
@@ -297,5 +301,10 @@ void scene_unread(struct judge *j, const struct check *c, struct finding *f) {
                 finding_promised(f, "it waited, the launcher held %lu KiB; %s", kib, ended);
         else
                 finding_otherwise(f, "it ended otherwise: %s", ended);
-        finding_control(f, writing > 0, "%zu process was writing while nobody read", writing);
+        if (judge_sees_inside(j))
+                finding_control(f, writing > 0, "%zu process was writing while nobody read", writing);
+        else
+                finding_control(f, scene_number(&o, "usage.output_bytes", 0) > 1 << 16,
+                                "it wrote %llu bytes, more than a pipe holds",
+                                (unsigned long long)scene_number(&o, "usage.output_bytes", 0));
 }

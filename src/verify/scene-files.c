@@ -8,9 +8,12 @@
 void scene_sweep(struct judge *j, const struct check *c, struct finding *f) {
         _cleanup_outcome_ struct outcome o = {0}, control = {0};
         struct said said = {0}, other = {0};
+        bool box = launch_in_box(j);
         char share[600];
-        struct launch l = {
-                .where = LAUNCH_INSIDE, .argv = WORDS("{probe}", c->name), .facts = true, .timeout_ms = 60000};
+        struct launch l = {.where = LAUNCH_INSIDE,
+                           .argv = WORDS("{probe}", c->name, box ? "seconds=90" : NULL),
+                           .facts = true,
+                           .timeout_ms = box ? 120000 : 60000};
 
         if (!scene_run(j, f, &l, &o))
                 return;
@@ -26,11 +29,14 @@ void scene_sweep(struct judge *j, const struct check *c, struct finding *f) {
                 finding_untried(f, "it saw too little: %.200s", said.evidence);
         else
                 finding_promised(f, "%.200s", said.evidence);
-        if (!launch_has_options(j) || !scene_share(j, f))
+        if (!launch_has_options(j) || (!box && !scene_share(j, f)))
                 return;
-        /* a share that it was not told of is found */
-        (void)snprintf(share, sizeof share, "%s:/mnt/other", j->world.share);
-        l.options = WORDS("--rw", share);
+        /* a place that it was not told of is found */
+        if (box)
+                (void)snprintf(share, sizeof share, "files.write=%s,/mnt/other", scene_workspace(j));
+        else
+                (void)snprintf(share, sizeof share, "%s:/mnt/other", j->world.share);
+        l.options = WORDS(box ? "--set" : "--rw", share);
         if (scene_run(j, f, &l, &control))
                 finding_control(f,
                                 said_find(&control.out, c->name, &other) && str_eq(other.result, "done") &&

@@ -46,6 +46,11 @@ void scene_daemon(struct judge *j, const struct check *c, struct finding *f) {
         scene_end(mark);
 }
 
+/* Milliseconds for it to come up, or to be gone. A machine that is just starting is removed when it has started. */
+static unsigned patience(const struct judge *j) {
+        return launch_in_box(j) ? 30000 : 5000;
+}
+
 void scene_killed_starting(struct judge *j, const struct check *c, struct finding *f) {
         enum { ROUNDS = 10, ROUNDS_MAX = 60 };
         _cleanup_(digest_free) struct digest room = {0};
@@ -57,7 +62,7 @@ void scene_killed_starting(struct judge *j, const struct check *c, struct findin
                 finding_untried(f, "no digest of the host");
                 return;
         }
-        unsigned begun = 0, i;
+        unsigned begun = 0, i, step = launch_in_box(j) ? 40 : 2;         /* milliseconds: a box takes longer to start */
         for (i = 0; i < ROUNDS || (begun == 0 && i < ROUNDS_MAX); i++) { /* on, until one had a process inside */
                 struct running r = {0};
                 char mark[SCENE_MARK];
@@ -68,11 +73,11 @@ void scene_killed_starting(struct judge *j, const struct check *c, struct findin
                         .where = LAUNCH_INSIDE, .argv = WORDS("{probe}", "stay", mark, "control=yes"), .facts = true};
                 if (!scene_start(j, f, &l, &r))
                         return;
-                scene_wait(i * 2); /* from before its first mount to well after its last */
+                scene_wait(i * step); /* from before its first mount to well after its last */
                 begun += scene_find(mark, pids, ELEMENTSOF(pids)) > 1;
                 launch_kill(&r);
-                if (!scene_gone(mark, f->verdict == VERDICT_OPEN ? 100 : 5000))
-                        finding_open(f, "killed after %u ms, its processes stay", i * 2);
+                if (!scene_gone(mark, f->verdict == VERDICT_OPEN ? 100 : patience(j)))
+                        finding_open(f, "killed after %u ms, its processes stay", i * step);
                 scene_end(mark);
         }
         if (!scene_nothing_left(j, before, 4000, &left))
@@ -81,7 +86,7 @@ void scene_killed_starting(struct judge *j, const struct check *c, struct findin
                 finding_untried(f, "it was never killed in the middle of its start");
         else
                 finding_promised(f, "killed %u times between 0 and %u ms: no process, mount, cgroup or file is left", i,
-                                 2 * i);
+                                 step * i);
 }
 
 /* Are all of these folders gone? */
@@ -132,7 +137,7 @@ void scene_killed_running(struct judge *j, const struct check *c, struct finding
                 finding_untried(f, "no digest of the host");
                 return;
         }
-        if (!launch_expect(&r, "here", 5000)) {
+        if (!launch_expect(&r, "here", patience(j))) {
                 finding_untried(f, "it did not come up");
                 launch_kill(&r);
                 return;
@@ -142,9 +147,10 @@ void scene_killed_running(struct judge *j, const struct check *c, struct finding
         for (size_t i = 0; i < count; i++)
                 last = MAX(last, pids[i]);
         own_cgroups(last, &folders);
-        finding_control(f, count >= 4, "%zu processes carried the mark while it ran", count);
+        finding_control(f, count >= (judge_sees_inside(j) ? 4 : 2), "%zu processes carried the mark while it ran",
+                        count);
         launch_kill(&r);
-        bool gone = scene_gone(mark, 5000), settled = scene_nothing_left(j, before, gone ? 4000 : 0, &left);
+        bool gone = scene_gone(mark, patience(j)), settled = scene_nothing_left(j, before, gone ? 4000 : 0, &left);
         if (!gone)
                 finding_open(f, "its processes stay");
         if (!folders_gone(&folders))
@@ -170,16 +176,17 @@ void scene_told(struct judge *j, const struct check *c, struct finding *f) {
                                  .options = launch_has_options(j) ? soon : NULL,
                                  .argv = WORDS("{probe}", "stubborn", mark, "control=yes", "say=here"),
                                  .facts = true,
-                                 .timeout_ms = 4000};
+                                 .timeout_ms = launch_in_box(j) ? 2 * patience(j) : 4000};
+        size_t least = judge_sees_inside(j) ? 3 : 2;
         if (!scene_start(j, f, &l, &r))
                 return;
-        bool deaf = launch_expect(&r, "here", 2000);
+        bool deaf = launch_expect(&r, "here", launch_in_box(j) ? patience(j) : 2000);
         size_t most = scene_find(mark, pids, ELEMENTSOF(pids));
         (void)kill(r.pid, SIGTERM);
-        finding_control(f, deaf && most >= 3, "%zu processes carried the mark when it was told", most);
+        finding_control(f, deaf && most >= least, "%zu processes carried the mark when it was told", most);
         if (launch_wait(j, &r, &o, &err) < 0)
                 finding_untried(f, "%.200s", err.text);
-        else if (!deaf || most < 3)
+        else if (!deaf || most < least)
                 finding_untried(f, "it did not come up");
         else if (!scene_gone(mark, 2000))
                 finding_open(f, "processes are still there two seconds after the launcher");

@@ -70,7 +70,7 @@ static const struct share {
 } shares[] = {
         {"inotify-neighbour", "inotify-bomb", "ceiling=1000", "ceiling=4", "an inotify instance", take_inotify, false},
         {"timer-neighbour", "timer-bomb", "ceiling=100000", "ceiling=50", "a timer", take_timer, false},
-        {"signal-neighbour", "signal-bomb", "ceiling=100000", "ceiling=50", "a queued signal", take_signal, false},
+        {"signal-neighbour", "signal-bomb", "ceiling=100000", "ceiling=20", "a queued signal", take_signal, false},
         {"in-flight-neighbour", "in-flight-bomb", "ceiling=8000", "ceiling=200", "a descriptor in flight", take_flight,
          true},
         {"pipe-neighbour", "pipe-buffer-bomb", "ceiling=80000000", "ceiling=1000000", "a pipe of 256 KiB", take_pipe,
@@ -163,7 +163,7 @@ void scene_queues(struct judge *j, const struct check *c, struct finding *f) {
         } else if (!spoke || str_eq(said.result, "guarded") || str_eq(said.result, "not tried"))
                 finding_untried(f, "%s: %.200s", spoke ? said.result : "it said nothing", said.evidence);
         else if (str_eq(said.result, "done"))
-                finding_open(f, "it made %.100s", said.evidence);
+                scene_worked(j, c, f, "it made %.100s", said.evidence);
         else if (check_expects(c, said.error))
                 finding_promised(f, "refused with %s at %.100s; the host has none of them", said.error, said.evidence);
         else

@@ -44,7 +44,7 @@ void scene_kill_init(struct judge *j, const struct check *c, struct finding *f) 
         if (o.status == 0 && str_eq(said.result, "refused"))
                 finding_promised(f, "PID 1 is still there, and the run ended in an orderly way");
         else
-                finding_open(f, "PID 1 was ended: status %d", o.status);
+                scene_worked(j, c, f, "PID 1 was ended: status %d", o.status);
         /* an ordinary process dies of the same signal */
         if (scene_inside(j, f, NULL, WORDS("/bin/sh", "-c", "sh -c 'sleep 5' & kill -9 $!; wait $!; exit $?"),
                          &control))

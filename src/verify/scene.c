@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "base/fd.h"
 #include "base/json-read.h"
 #include "base/kernel.h"
+#include "verify/exempt.h"
 
 const char *const *scene_words(const char *text, struct scene_words *room) {
         char *rest = room->text, *word;
@@ -34,9 +36,27 @@ bool scene_options(const struct judge *j, struct finding *f) {
 bool scene_share(const struct judge *j, struct finding *f) {
         if (!scene_options(j, f))
                 return false;
+        if (launch_in_box(j)) {
+                finding_untried(f, "no folder of the host can be shared as writable with a sandbox of the daemon");
+                return false;
+        }
         if (!j->world.shareable)
                 finding_untried(f, "%s", WORLD_UNSHAREABLE);
         return j->world.shareable;
+}
+
+void scene_worked(const struct judge *j, const struct check *c, struct finding *f, const char *format, ...) {
+        const char *why = exempt_within(j->options.driver, c->name);
+        char words[400];
+        va_list args;
+
+        va_start(args, format);
+        (void)vsnprintf(words, sizeof words, format, args);
+        va_end(args);
+        if (why)
+                finding_inapplicable(f, "%s", why);
+        else
+                finding_open(f, "%s", words);
 }
 
 bool scene_run(struct judge *j, struct finding *f, const struct launch *l, struct outcome *ret) {
@@ -169,12 +189,12 @@ void scene_remove(const char *path) {
                 world_remove_tree(path);
 }
 
-static bool everybody; /* another maker's sandbox may be started by a daemon, and so not be below the judge */
+static bool everybody; /* what is judged may be started by a daemon, and so not be below the judge */
 
 void scene_mark(const struct judge *j, char mark[SCENE_MARK]) {
         static unsigned count;
 
-        everybody = j->options.against != NULL;
+        everybody = judge_starts_elsewhere(j);
         (void)snprintf(mark, SCENE_MARK, "scene-%s-%u", j->world.nonce, ++count);
 }
 

@@ -25,6 +25,10 @@ bool scene_options(const struct judge *j, struct finding *f);
 /* The same, and where no folder can be shared as writable. */
 bool scene_share(const struct judge *j, struct finding *f);
 
+/* The attempt worked, which is OPEN unless all that it reached is the box's own (exempt.h). */
+void scene_worked(const struct judge *j, const struct check *c, struct finding *f, const char *format, ...)
+        _printf_(4, 5);
+
 /* To its end. False, and "could not be tried", if it could not be started or did not end in time, and, where a record
  * was asked for, if the launcher refused to run it. */
 bool scene_run(struct judge *j, struct finding *f, const struct launch *l, struct outcome *ret);

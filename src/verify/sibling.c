@@ -24,7 +24,7 @@ int sibling_start(struct judge *j, struct err *err) {
                 sibling.pid = 0;
                 return 0;
         }
-        j->world.sibling = process_find("sibling", j->world.nonce);
+        j->world.sibling = process_find(j, "sibling", j->world.nonce);
         world_fact(&j->world, "sibling-file", "%s", path);
         world_fact(&j->world, "sibling-pid", "%d", (int)j->world.sibling);
         return 0;

@@ -236,9 +236,7 @@ static void say_facts(struct world *w) {
         world_fact(w, "secret-name", SECRET_NAME);
         world_fact(w, "mark", "left-%s", w->nonce); /* what a run leaves is told from what we planted */
         world_fact(w, "mark-key", "%lu", 0x4d4b0000 | strtoul(w->nonce + 12, NULL, 16));
-        world_fact(w, "writable",
-                   "/tmp,/dev/shm,/home/agent,/dev/pts,/dev/null,/dev/zero,/dev/full,/dev/random,/dev/urandom,/dev/tty,"
-                   "/mnt/share");
+        world_fact(w, "writable", WORLD_WRITABLE);
 }
 
 /* --- all of it --- */

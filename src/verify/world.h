@@ -23,6 +23,11 @@ enum {
 
 #define WORLD_UNSHAREABLE "no folder here can be shared as writable: the file systems cannot show files under other ids"
 
+/* Places that a sandbox may open for writing. */
+#define WORLD_WRITABLE                                                                                                 \
+        "/tmp,/dev/shm,/home/agent,/dev/pts,/dev/null,/dev/zero,/dev/full,/dev/random,/dev/urandom,/dev/tty,/mnt/"     \
+        "share"
+
 /* Secrets that must never appear in anything that comes out of a sandbox. */
 enum canary {
         CANARY_ROOT,    /* a file in root's home (or in the caller's, 0600, where the judge is not root) */

@@ -128,11 +128,14 @@ static void count_leaf(void *data, uint32_t run) {
 }
 
 static void adopt(struct sandbox *s) {
+        struct warden_usage before;
         struct cgroup c;
 
         s->state = SANDBOX_RUNNING;
         if (sandbox_cgroup(s, &c) == 0) {
                 (void)cgroup_run_each(&c, count_leaf, &s->leaves);
+                if (s->driver != DRIVER_NATIVE) /* was said of runs that ended before, or is nobody's */
+                        sandbox_refusals_new(s, &c, &before);
                 cgroup_close(&c);
         }
         if (s->slot >= 0)
@@ -159,6 +162,15 @@ static void bury(struct sandbox *s) {
         s->next = s->w->gone;
         s->w->gone = s;
         log_line(LOG_LEVEL_INFO, s->id, "it ended while there was no warden");
+}
+
+/* The same, and its driver has something to remove, which takes a while: it ends as one that we had watched. */
+static void end_left(struct sandbox *s) {
+        fd_close(&s->pidfd);
+        if (s->slot >= 0)
+                (void)ids_again(s->w->ids, (uint32_t)s->slot);
+        sandbox_add(s);
+        end_found_dead(s);
 }
 
 /* Of those that ended while nobody watched: nobody gets their ids before their cgroups are gone. */
@@ -190,6 +202,8 @@ static void look_at(struct warden *w, const char *id) {
                 sandbox_free(s);
         } else if (lives(s))
                 adopt(s);
+        else if (box_is_elsewhere(s))
+                end_left(s);
         else
                 bury(s);
 }

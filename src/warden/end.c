@@ -126,7 +126,12 @@ static void remove_cgroups(struct sandbox *s) {
                 loop_timer_set(w->loop, &s->timer, loop_now(w->loop) + MIN(1 + s->disk_looks / 8, 20U));
                 return;
         }
-        remove_rest(s, r == 0 || r == -EAGAIN);
+        if (r < 0 && r != -EAGAIN)
+                remove_rest(s, false);
+        else if (box_is_elsewhere(s))
+                box_end(s, remove_rest);
+        else
+                remove_rest(s, true);
 }
 
 static void look_again(struct loop_timer *t) {
@@ -173,6 +178,13 @@ void end_died(struct sandbox *s) {
         measure(s);
         s->timer.fire = look_again;
         remove_cgroups(s);
+}
+
+void end_found_dead(struct sandbox *s) {
+        enter_end(s);
+        measure(s);
+        s->timer.fire = look_again;
+        loop_timer_set(s->w->loop, &s->timer, loop_now(s->w->loop) + 1);
 }
 
 int end_request(struct request *q) {

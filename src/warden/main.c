@@ -24,19 +24,18 @@ static const char usage_text[] =
         "  --run DIR        where the sockets are (default: run/ in the state folder)\n"
         "  --config FILE    stockade.conf\n"
         "  --operator FILE  another program as the operator\n"
+        "  --boxes DIR      where the programs of drivers are\n"
         "  --help, --version\n";
 
 static struct warden warden;
 
 /* 0: go on; 1: end well; below: end badly. */
 static int parse(struct warden *w, int argc, char **argv, struct err *err) {
-        static const struct option options[] = {{"state", required_argument, NULL, 's'},
-                                                {"run", required_argument, NULL, 'r'},
-                                                {"config", required_argument, NULL, 'c'},
-                                                {"operator", required_argument, NULL, 'o'},
-                                                {"help", no_argument, NULL, 'h'},
-                                                {"version", no_argument, NULL, 'V'},
-                                                {NULL, 0, NULL, 0}};
+        static const struct option options[] = {
+                {"state", required_argument, NULL, 's'},  {"run", required_argument, NULL, 'r'},
+                {"config", required_argument, NULL, 'c'}, {"operator", required_argument, NULL, 'o'},
+                {"boxes", required_argument, NULL, 'b'},  {"help", no_argument, NULL, 'h'},
+                {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
         const struct {
                 int letter;
                 char *path;
@@ -49,6 +48,8 @@ static int parse(struct warden *w, int argc, char **argv, struct err *err) {
                                 return err_set(err, ERR_INPUT, "a path has more than %d bytes", PATH_MAX - 1);
                 if (o == 'o')
                         w->operator_program = optarg;
+                if (o == 'b')
+                        w->boxes = optarg;
                 if (o == 'h')
                         (void)fputs(usage_text, stdout);
                 if (o == 'V')

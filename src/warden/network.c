@@ -55,6 +55,14 @@ static int give(struct request *q, const struct sandbox *s) {
         return 0;
 }
 
+/* Where the tree is, as the sandbox's PID 1 names it: with a box it is not its root (cell/box.c). */
+static int tree_of(const struct sandbox *s, char *ret, size_t size) {
+        int n = s->driver == DRIVER_NATIVE ? snprintf(ret, size, "/")
+                                           : snprintf(ret, size, "%s/sandboxes/%s", s->w->run_path, s->id);
+
+        return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
 int network_request(struct request *q) {
         struct sandbox *s = q->s;
 
@@ -62,8 +70,11 @@ int network_request(struct request *q) {
                 return err_set(&q->err, -ENONET, "sandbox '%s' has no network", s->id);
         if (s->sockets[0] < 0) {
                 int fds[NET_FDS];
-                int r = again_network(s->pidfd, s->w->rootless, fds);
+                char tree[PATH_MAX];
+                int r = tree_of(s, tree, sizeof tree);
 
+                if (r == 0)
+                        r = again_network(s->pidfd, s->w->rootless, tree, fds);
                 if (r < 0)
                         return err_set(&q->err, r, "could not make the sockets of sandbox '%s' again", s->id);
                 for (size_t i = 0; i < NET_FDS; i++)

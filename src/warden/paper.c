@@ -1,4 +1,5 @@
-/* What there is to read about this host: what the doctor finds, and the latest report of `stockade verify`.
+/* What there is to read about this host: what the doctor finds, the latest report of `stockade verify`, and what probes
+ * of the declared drivers say.
  *
  * The operator says which paper and nothing else: no path, no argument, no descriptor of his is used. A child of ours
  * gets it. It runs `stockade doctor --json` as whoever started us would, or copies a file that has to be ours alone
@@ -22,6 +23,7 @@
 
 #define DOCTOR_MS 30000 /* he takes a second on a host that has nothing else to do */
 #define END_MS    2000  /* for whoever was told to end */
+#define PROBE_MAX 16384 /* bytes of what one driver says */
 #define SEALS     (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static uint64_t now_ms(void) {
@@ -63,27 +65,25 @@ static ssize_t copy(int from, int to, uint64_t until, const char *what, struct e
         }
 }
 
-/* --- the doctor --- */
+/* --- programs of ours that look at this host --- */
 
-_noreturn_ static void become_doctor(const char *program, int out, pid_t parent) {
-        char *argv[] = {(char *)(uintptr_t) "stockade", (char *)(uintptr_t) "doctor", (char *)(uintptr_t) "--json",
-                        NULL};
+_noreturn_ static void become(const char *program, char *const argv[], int out, pid_t parent) {
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-        /* not killed: told, so that what he started is cleared away */
+        /* not killed: told, so that what it started is cleared away */
         if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
                 _exit(127);
         (void)signal(SIGPIPE, SIG_DFL);
         (void)signal(SIGHUP, SIG_DFL);
-        (void)fd_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "0"); /* the warden is spared; he need not be */
+        (void)fd_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "0"); /* the warden is spared; it need not be */
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || chdir("/") < 0)
                 _exit(127);
         (void)execve(program, argv, environ);
         _exit(127);
 }
 
-/* He has closed his output, or was not listened to any longer. */
-static int end_doctor(pid_t pid, bool heard) {
+/* It has closed its output, or was not listened to any longer. */
+static int end_program(pid_t pid, bool heard) {
         uint64_t until = now_ms() + END_MS;
         int status = 0;
 
@@ -97,25 +97,36 @@ static int end_doctor(pid_t pid, bool heard) {
         return status;
 }
 
-static ssize_t ask_doctor(int to, struct err *err) {
-        char program[PATH_MAX];
+/* What it prints. ret_status: how it ended. */
+static ssize_t ask_program(const char *program, char *const argv[], const char *what, int to, int *ret_status,
+                           struct err *err) {
         int ends[2];
 
-        int r = paths_helper("stockade", program, sizeof program, err);
-        if (r < 0)
-                return r;
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_set(err, -errno, "could not make a pipe");
         pid_t self = getpid(), pid = fork();
         if (pid == 0)
-                become_doctor(program, ends[1], self);
+                become(program, argv, ends[1], self);
         int error = errno;
         _cleanup_fd_ int said = ends[0];
         (void)close(ends[1]);
         if (pid < 0)
                 return err_set(err, -error, "could not start '%s'", program);
-        ssize_t n = copy(said, to, now_ms() + DOCTOR_MS, "what 'stockade doctor' says", err);
-        int status = end_doctor(pid, n >= 0);
+        ssize_t n = copy(said, to, now_ms() + DOCTOR_MS, what, err);
+        *ret_status = end_program(pid, n >= 0);
+        return n;
+}
+
+static ssize_t ask_doctor(int to, struct err *err) {
+        char *argv[] = {(char *)(uintptr_t) "stockade", (char *)(uintptr_t) "doctor", (char *)(uintptr_t) "--json",
+                        NULL};
+        char program[PATH_MAX];
+        int status = 0;
+
+        int r = paths_helper("stockade", program, sizeof program, err);
+        if (r < 0)
+                return r;
+        ssize_t n = ask_program(program, argv, "what 'stockade doctor' says", to, &status, err);
         if (n < 0)
                 return n;
         if (n == 0 || !WIFEXITED(status) || WEXITSTATUS(status) > 1) { /* 1: no sandbox can run here, and he says why */
@@ -123,6 +134,58 @@ static ssize_t ask_doctor(int to, struct err *err) {
                 return err_hint(err, "run 'stockade doctor' on the host");
         }
         return n;
+}
+
+/* --- drivers --- */
+
+/* One that says nothing is one that is not there. The words are ours: nothing in them needs an escape. */
+static ssize_t not_there(const char *driver, const char *why, int to) {
+        char text[512];
+        int n = snprintf(text, sizeof text,
+                         "{\"driver\": \"%s\", \"offered\": false, \"version\": \"\", \"why\": \"%s\", "
+                         "\"fix\": \"'stockade doctor' says what it needs\", \"guarantees\": {}}",
+                         driver, why);
+
+        return fd_write_full(to, text, (size_t)n) < 0 ? -EIO : n;
+}
+
+/* Whole in memory first: half of a probe would spoil what the others said. */
+static ssize_t ask_driver(const struct warden *w, const char *driver, int to, struct err *err) {
+        char program[PATH_MAX], text[PROBE_MAX];
+        char *argv[2 + BOX_OPTIONS + 1] = {program, (char *)(uintptr_t) "probe"};
+        int status = 0, d = driver_find(driver);
+        struct box_options options;
+
+        if (d < 0 || box_find(w, (enum driver)d, program, NULL) < 0)
+                return not_there(driver, "its program is not installed", to);
+        box_options(w, (enum driver)d, &options, argv + 2);
+        _cleanup_fd_ int said = memfd_create("probe", MFD_CLOEXEC);
+        if (said < 0)
+                return err_set(err, -errno, "could not make a file in memory");
+        ssize_t n = ask_program(program, argv, "what the probe of a driver says", said, &status, NULL);
+        if (n <= 0 || n > PROBE_MAX || status != 0 || pread(said, text, (size_t)n, 0) != n)
+                return not_there(driver, "its probe failed", to);
+        return fd_write_full(to, text, (size_t)n) < 0 ? -EIO : n;
+}
+
+static ssize_t ask_drivers(const struct warden *w, int to, struct err *err) {
+        static const char begin[] = "{\"drivers\": [", end[] = "]}\n";
+        bool first = true;
+        ssize_t n = fd_write_full(to, begin, strlen(begin));
+
+        for (size_t i = 0; n >= 0 && i < w->conf.drivers.count; i++) {
+                const char *driver = w->conf.drivers.items[i];
+
+                if (str_eq(driver, driver_name(DRIVER_NATIVE)))
+                        continue;
+                n = first ? 0 : fd_write_full(to, ",", 1);
+                if (n >= 0)
+                        n = ask_driver(w, driver, to, err);
+                first = false;
+        }
+        if (n >= 0)
+                n = fd_write_full(to, end, strlen(end));
+        return n < 0 ? err_set(err, (int)n, "could not keep what the drivers say") : lseek(to, 0, SEEK_END);
 }
 
 /* --- the judge's reports --- */
@@ -178,6 +241,9 @@ static int run(const struct work_job *j, struct work_result *ret, struct err *er
                 break;
         case WARDEN_PAPER_PAGE:
                 n = copy_report("latest.html", j->out, err);
+                break;
+        case WARDEN_PAPER_DRIVERS:
+                n = ask_drivers(j->w, j->out, err);
                 break;
         case WARDEN_PAPER_COUNT:
         default:

@@ -108,6 +108,8 @@ int sandbox_write_info(struct sandbox *s) {
                 buf_printf(&b, "slot %" PRId64 "\nuser %u\n", s->slot, s->user);
         if (nest)
                 buf_printf(&b, "nest %s\n", nest);
+        if (s->driver != DRIVER_NATIVE)
+                buf_printf(&b, "driver %s\n", driver_name(s->driver));
         if (s->networked)
                 buf_printf(&b, "network %s\n", s->cut ? "cut" : "gate");
         if (s->skeleton[0])
@@ -191,6 +193,11 @@ static int take_pair(struct sandbox *s, const char *key, const char *value) {
                 s->cut = str_eq(value, "cut");
                 return 0;
         }
+        if (str_eq(key, "driver")) {
+                r = driver_find(value);
+                s->driver = r < 0 ? DRIVER_NATIVE : (enum driver)r;
+                return r < 0 ? -EBADMSG : 0;
+        }
         if (str_eq(key, "tree")) {
                 (void)snprintf(s->skeleton, sizeof s->skeleton, "%s", value);
                 return strlen(value) < sizeof s->skeleton ? 0 : -EBADMSG;
@@ -257,9 +264,13 @@ bool sandbox_uses_image(const struct warden *w, const char *image) {
         return false;
 }
 
+/* Why it did not start was said before it ended, and may not have been heard yet. */
 static void exited(struct loop_watch *watch, uint32_t events) {
-        (void)events;
-        end_died(LOOP_OWNER(watch, struct sandbox, exit));
+        struct sandbox *s = LOOP_OWNER(watch, struct sandbox, exit);
+
+        if (s->reports.on)
+                s->reports.ready(&s->reports, events);
+        end_died(s);
 }
 
 void sandbox_watch_exit(struct sandbox *s) {
@@ -360,18 +371,40 @@ static void add_leaf(void *data, uint32_t run) {
         cgroup_close(&leaf);
 }
 
-void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret) {
-        struct sum sum = {c, ret, c->home[CGROUP_MEMORY] != c->into};
+void sandbox_usage_whole(const struct cgroup *c, struct warden_usage *ret) {
         struct cgroup guest;
         struct cgroup_usage u;
 
         sandbox_usage(c, ret);
-        add_refusals(ret, sum.ooms ? s->ended_ooms : 0, s->ended_refusals);
         if (cgroup_nest_guest(c, &guest) == 0) { /* v2: it has a leaf of its own */
                 (void)cgroup_refusals(&guest, &u);
                 add_refusals(ret, 0, u.fork_refusals);
                 cgroup_close(&guest);
         }
+}
+
+/* What is more than was counted before; nothing is said of what the host does not count. */
+static void count_new(uint64_t now, uint64_t *counted, uint64_t *ret) {
+        if (now == UINT64_MAX)
+                return;
+        *ret = now - MIN(*counted, now);
+        *counted = now;
+}
+
+void sandbox_refusals_new(struct sandbox *s, const struct cgroup *c, struct warden_usage *ret) {
+        struct warden_usage all;
+
+        sandbox_usage_whole(c, &all);
+        count_new(all.oom_kills, &s->ended_ooms, &ret->oom_kills);
+        count_new(all.fork_refusals, &s->ended_refusals, &ret->fork_refusals);
+}
+
+void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret) {
+        struct sum sum = {c, ret, c->home[CGROUP_MEMORY] != c->into};
+
+        sandbox_usage_whole(c, ret);
+        if (s->driver == DRIVER_NATIVE)
+                add_refusals(ret, sum.ooms ? s->ended_ooms : 0, s->ended_refusals);
         if (s->leaves > 0)
                 (void)cgroup_run_each(c, add_leaf, &sum);
 }

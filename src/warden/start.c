@@ -17,13 +17,15 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/log.h"
+#include "cell/base-filter.h"
 #include "cell/ids.h"
 #include "cell/prepare.h"
-#include "warden/base-filter.h"
 #include "warden/step.h"
 #include "warden/warden.h"
 
 #define SERVE_MS      15000 /* a guest that does not serve by then never will */
+#define BOX_MS        20000 /* one in a box */
+#define MACHINE_MS    60000 /* one in a machine, which may have to be emulated */
 #define LISTEN_QUEUE  16
 #define AUTHORITY_MAX (2 << 20)
 #define ENV_MAX       512
@@ -45,6 +47,10 @@ struct start {
         char skeleton[PATH_MAX];
         char *argv[4];
         char *env[ENV_MAX + 1];
+        struct cell_box box; /* of a driver that has one */
+        char box_program[PATH_MAX], box_folder[PATH_MAX], box_ids[16];
+        char *box_argv[5 + BOX_OPTIONS + 1];
+        struct box_options box_options;
 };
 
 /* --- before anything is made --- */
@@ -112,6 +118,30 @@ static int check_disks(struct start *t) {
         return 0;
 }
 
+static bool is_offered(const struct warden *w, const char *driver) {
+        for (size_t i = 0; i < w->conf.drivers.count; i++)
+                if (str_eq(w->conf.drivers.items[i], driver))
+                        return true;
+        return false;
+}
+
+static int check_driver(struct start *t) {
+        const char *name = driver_name((enum driver)t->q->m->driver);
+        struct err *err = &t->q->err;
+
+        if (!is_offered(t->w, name)) {
+                (void)err_set(err, ERR_UNENFORCED, "no sandbox may be run by the driver '%s' here", name);
+                return err_hint(err, "stockade.conf: drivers would have to name it");
+        }
+        if (t->q->m->driver == DRIVER_NATIVE)
+                return 0;
+        if (t->w->rootless) {
+                (void)err_set(err, ERR_UNENFORCED, "the driver '%s' needs root", name);
+                return err_hint(err, "use the driver native, or a daemon that root started");
+        }
+        return box_find(t->w, (enum driver)t->q->m->driver, t->box_program, err);
+}
+
 static int check_all(struct start *t) {
         struct warden *w = t->w;
         struct err *err = &t->q->err;
@@ -125,6 +155,8 @@ static int check_all(struct start *t) {
         if (w->sandbox_count >= WARDEN_SANDBOXES_MAX)
                 return err_set(err, ERR_LIMIT, "there are %d sandboxes already", WARDEN_SANDBOXES_MAX);
         int r = prepare_core_handler(err);
+        if (r == 0)
+                r = check_driver(t);
         if (r == 0)
                 r = read_plan(t);
         if (r == 0)
@@ -187,6 +219,29 @@ static int take_ids(struct start *t) {
         return 0;
 }
 
+/* What the cgroup may hold so that so many processes can run inside. The kernel of a gvisor box counts those itself
+ * (RLIMIT_NPROC); out here each of them is eight processes and threads at rest and dozens in a crowd, and the kernel
+ * some sixty more. It ends, and the sandbox with it, when it cannot have another: that is so for a crowd of hundreds,
+ * since the host has to be left with enough. */
+static uint64_t host_processes(enum driver d, uint64_t inside) {
+        const uint64_t kernel = 256, at_rest = 8, in_a_crowd = 64, crowd = 4096, machine = 512;
+
+        if (d ==
+            DRIVER_MICROVM) /* its own kernel counts those inside: out here are the threads of QEMU and virtiofsd */
+                return machine;
+        if (d != DRIVER_GVISOR || inside >= UINT32_MAX)
+                return inside;
+        return kernel + MAX(at_rest * inside, MIN(in_a_crowd * inside, crowd));
+}
+
+/* What the cgroup may hold so that so much memory can be used inside. A machine's own kernel limits what is inside;
+ * that kernel, QEMU and virtiofsd have to live too. */
+static uint64_t host_memory(enum driver d, uint64_t inside) {
+        const uint64_t machine = 320ULL << 20;
+
+        return d == DRIVER_MICROVM && inside < UINT64_MAX - machine ? inside + machine : inside;
+}
+
 static int make_cgroups(struct start *t) {
         const struct ceiling_plan *asks = &t->asks;
         struct cgroup_limits l = CGROUP_LIMITS_NONE;
@@ -194,8 +249,8 @@ static int make_cgroups(struct start *t) {
         if (t->w->nest_count == 0)
                 return err_set(&t->q->err, ERR_UNENFORCED, "this host gives us no cgroups");
         l.cpus = asks->cpus;
-        l.memory = asks->memory;
-        l.processes = asks->processes;
+        l.memory = host_memory(t->s->driver, asks->memory);
+        l.processes = host_processes(t->s->driver, asks->processes);
         l.disk_read = asks->disk_read;
         l.disk_write = asks->disk_write;
         l.want_cpu_usage = true;
@@ -311,6 +366,25 @@ static void make_arguments(struct start *t) {
         t->cell.envp = t->env;
 }
 
+static int make_box(struct start *t) {
+        struct sandbox *s = t->s;
+
+        if (s->driver == DRIVER_NATIVE)
+                return 0;
+        int n = snprintf(t->box_folder, sizeof t->box_folder, "%s/sandboxes/%s", t->w->run_path, s->id);
+        if (n < 0 || (size_t)n >= sizeof t->box_folder)
+                return err_set(&t->q->err, -ENAMETOOLONG, "cannot name the folder of sandbox '%s'", s->id);
+        (void)snprintf(t->box_ids, sizeof t->box_ids, "%u", t->cell.id_base);
+        char *const words[] = {t->box_program, (char *)(uintptr_t) "start", s->id, t->box_ids,
+                               (char *)(uintptr_t)CELL_GUEST_PATH};
+        memcpy(t->box_argv, words, sizeof words);
+        box_options(t->w, s->driver, &t->box_options, t->box_argv + ELEMENTSOF(words));
+        t->box = (struct cell_box){
+                .program = t->box_program, .argv = t->box_argv, .folder = t->box_folder, .plan = t->q->fds[0]};
+        t->cell.box = &t->box;
+        return 0;
+}
+
 static bool does_without(const struct ceiling_plan *asks, const char *key) {
         for (size_t i = 0; i < asks->accepted_count; i++)
                 if (str_eq(asks->accepted[i], key))
@@ -346,9 +420,12 @@ static int make_all(struct start *t) {
                 r = mount_disk(t);
         if (r == 0)
                 r = find_overlay(t);
+        if (r == 0)
+                r = make_box(t);
         if (r < 0)
                 return r;
-        find_skeleton(t);
+        if (!t->cell.box) /* what a driver changes in the tree must not be others' */
+                find_skeleton(t);
         make_arguments(t);
         if (t->asks.networked) {
                 int memory = network_memory(t->s, true);
@@ -361,14 +438,27 @@ static int make_all(struct start *t) {
 
 /* --- the process --- */
 
+/* What its keeper said, which nobody has to believe: a code of ours, and a sentence that does not end with an errno. */
+static int explain_box(const struct sandbox *s, const struct report *r, const struct report_words *words,
+                       struct err *err) {
+        bool known = r->error >= ERR_LIMIT && r->error <= ERR_REFUSED;
+
+        (void)err_set(err, known ? r->error : ERR_UNENFORCED, "the driver '%s' could not start the sandbox: %s",
+                      driver_name(s->driver), words->text);
+        if (words->hint[0])
+                (void)err_hint(err, "%s", words->hint);
+        return err->code;
+}
+
 /* What the cell has to say before its exec. 0, 1 when the guest serves, or the error of a step. */
 static int take_reports(struct sandbox *s, const struct plan *plan, struct err *err) {
         struct report r;
+        struct report_words words;
         int fds[CELL_REPORT_FDS];
         size_t count = 0;
         int n;
 
-        while ((n = cell_receive(s->report, &r, fds, &count)) == 1) {
+        while ((n = cell_receive(s->report, &r, &words, fds, &count)) == 1) {
                 if (r.kind == REPORT_NETWORK && count == NET_FDS && s->sockets[0] < 0 && s->networked)
                         for (; count > 0; count--)
                                 s->sockets[count - 1] = high_fd(fds[count - 1]);
@@ -376,6 +466,8 @@ static int take_reports(struct sandbox *s, const struct plan *plan, struct err *
                         (void)close(fds[--count]);
                 if (r.kind == REPORT_STEP_FAILED && plan->bytes)
                         return cell_explain(plan, &r, err);
+                if (r.kind == REPORT_BOX_FAILED && s->driver != DRIVER_NATIVE)
+                        return explain_box(s, &r, &words, err);
                 if (r.kind == REPORT_SERVING)
                         return 1;
         }
@@ -442,11 +534,26 @@ static void serves(struct sandbox *s) {
         step("answered");
 }
 
+static unsigned serve_ms(const struct sandbox *s) {
+        switch (s->driver) {
+        case DRIVER_NATIVE:
+                return SERVE_MS;
+        case DRIVER_MICROVM:
+        case DRIVER_FIRECRACKER:
+                return MACHINE_MS;
+        case DRIVER_DOCKER:
+        case DRIVER_GVISOR:
+        case DRIVER_COUNT:
+        default:
+                return BOX_MS;
+        }
+}
+
 static void too_long(struct loop_timer *t) {
         struct sandbox *s = LOOP_OWNER(t, struct sandbox, timer);
         struct err err = {0};
 
-        (void)err_set(&err, -ETIMEDOUT, "the guest did not serve within %d s", SERVE_MS / 1000);
+        (void)err_set(&err, -ETIMEDOUT, "the guest did not serve within %u s", serve_ms(s) / 1000);
         give_up(s, &err);
 }
 
@@ -577,6 +684,7 @@ int start_request(struct request *q) {
         t.s = sandbox_new(q->w, q->m->id);
         if (!t.s)
                 return err_set(&q->err, -ENOMEM, "could not make a sandbox");
+        t.s->driver = (enum driver)q->m->driver;
         r = make_all(&t);
         if (r == 0)
                 r = launch(&t);
@@ -594,7 +702,7 @@ int start_request(struct request *q) {
         s->start_serial = q->m->serial;
         sandbox_add(s);
         s->timer.fire = too_long;
-        loop_timer_set(q->w->loop, &s->timer, loop_now(q->w->loop) + SERVE_MS);
+        loop_timer_set(q->w->loop, &s->timer, loop_now(q->w->loop) + serve_ms(s));
         s->report = high_fd(s->report);
         s->reports.ready = reported;
         sandbox_watch_exit(s);

@@ -48,12 +48,17 @@ static int open_cgroup(struct request *q, bool for_runs, struct cgroup *ret) {
         return r < 0 ? err_set(&q->err, r, "cannot open the cgroups of sandbox '%s'", q->s->id) : 0;
 }
 
+/* Processes in a box are in no cgroup that could be named inside. */
+static bool has_leaves(const struct sandbox *s) {
+        return s->nest && s->driver == DRIVER_NATIVE;
+}
+
 int use_leaf(struct request *q) {
         struct sandbox *s = q->s;
         struct cgroup c, leaf;
         struct cgroup_owner owner;
 
-        if (!s->nest)
+        if (!has_leaves(s))
                 return 0; /* no cgroups, no files to write to */
         int r = open_cgroup(q, true, &c);
         if (r < 0)
@@ -96,13 +101,26 @@ struct kill {
         struct loop_timer timer;
 };
 
+/* A box has no cgroup for each run. What was refused in the whole of it since it was last asked is said of the run that
+ * ends now: with several at once it may be another's. */
+static void count_in_box(struct sandbox *s, struct warden_usage *usage) {
+        struct cgroup c;
+
+        if (!s->nest || sandbox_cgroup(s, &c) < 0)
+                return;
+        sandbox_refusals_new(s, &c, usage);
+        cgroup_close(&c);
+}
+
 /* One attempt: 0 and usage when the leaf is gone, -EBUSY, or another error. looks: how often it was tried before. */
 static int end_leaf(struct sandbox *s, uint32_t run, bool kill, unsigned looks, struct warden_usage *usage) {
         struct cgroup c, leaf;
 
         memset(usage, 0xff, sizeof *usage);
-        if (!s->nest)
+        if (!has_leaves(s)) {
+                count_in_box(s, usage);
                 return kill ? -EOPNOTSUPP : 0;
+        }
         int r = cgroup_nest_find_runs(s->nest, s->id, &c);
         if (r < 0)
                 return r;
@@ -197,7 +215,7 @@ int use_usage(struct request *q) {
         struct cgroup c, leaf;
 
         memset(&q->answer.usage, 0xff, sizeof q->answer.usage);
-        if (!q->s->nest)
+        if (!q->s->nest || (q->m->run != 0 && !has_leaves(q->s)))
                 return 0;
         int r = open_cgroup(q, q->m->run != 0, &c);
         if (r < 0)
@@ -239,7 +257,8 @@ int use_freeze(struct request *q) {
 /* --- the list --- */
 
 static void list_sandbox(struct request *q, const struct sandbox *s) {
-        struct warden_message m = {.item = WARDEN_ITEM_SANDBOX, .pid = (uint64_t)s->pid, .start_time = s->start_time};
+        struct warden_message m = {
+                .item = WARDEN_ITEM_SANDBOX, .pid = (uint64_t)s->pid, .start_time = s->start_time, .driver = s->driver};
         struct cgroup c;
 
         memcpy(m.id, s->id, sizeof m.id);

@@ -15,6 +15,7 @@
 #include "cell/skeleton.h"
 #include "disk/volume.h"
 #include "warden/ceiling.h"
+#include "wire/driver.h"
 #include "wire/warden.h"
 
 #define WARDEN_NESTS   8
@@ -47,6 +48,16 @@ struct tree_lock {
         size_t users;
 };
 
+/* box.c: what a driver left elsewhere is being removed. */
+struct box_end {
+        struct sandbox *s;
+        pid_t pid;
+        int pidfd;
+        struct loop_watch exit;
+        struct loop_timer timer;
+        void (*done)(struct sandbox *s, bool gone);
+};
+
 struct sandbox {
         struct sandbox *next; /* in its bucket */
         struct warden *w;
@@ -68,9 +79,11 @@ struct sandbox {
         struct err *failure;                /* why it could not be started */
         struct plan plan;                   /* while it starts, where its cell runs beside us: to say what failed */
         void *plan_bytes;
+        enum driver driver;
+        struct box_end *box_end;
         struct cgroup_nest *nest; /* NULL: it has no cgroups */
         uint32_t leaves;
-        uint64_t ended_ooms, ended_refusals; /* of runs whose leaf is gone */
+        uint64_t ended_ooms, ended_refusals; /* of runs whose leaf is gone; of a box, what was said of its runs */
         int64_t slot;                        /* of host ids; -1: none */
         uid_t user;                          /* that its processes are on the host, where it has a slot */
         bool networked, cut;
@@ -187,6 +200,7 @@ struct warden {
 
         /* operator.c */
         const char *operator_program; /* --operator; NULL: ours */
+        const char *boxes;            /* --boxes: where the programs of drivers are; NULL: beside ours */
         pid_t operator_pid;
         int operator_pidfd, operator_lock, listener; /* operator_lock: its folder, as it has it */
         struct loop_watch operator_exit;
@@ -253,10 +267,24 @@ bool sandbox_uses_image(const struct warden *w, const char *image);
 void sandbox_watch_exit(struct sandbox *s);
 int sandbox_cgroup(const struct sandbox *s, struct cgroup *ret); /* -EOPNOTSUPP: it has none */
 const struct cgroup_owner *sandbox_owner(const struct sandbox *s, struct cgroup_owner *ret); /* NULL: ourselves */
-bool sandbox_evict(const struct sandbox *s, const struct cgroup *leaf);  /* strangers; false: kill nothing in it */
-bool sandbox_evict_all(const struct sandbox *s, const struct cgroup *c); /* of every leaf */
-void sandbox_usage(const struct cgroup *c, struct warden_usage *ret);    /* of a leaf */
+bool sandbox_evict(const struct sandbox *s, const struct cgroup *leaf);     /* strangers; false: kill nothing in it */
+bool sandbox_evict_all(const struct sandbox *s, const struct cgroup *c);    /* of every leaf */
+void sandbox_usage(const struct cgroup *c, struct warden_usage *ret);       /* of a leaf */
+void sandbox_usage_whole(const struct cgroup *c, struct warden_usage *ret); /* of a sandbox whose runs have no leaves */
+void sandbox_refusals_new(struct sandbox *s, const struct cgroup *c, struct warden_usage *ret); /* since it was asked */
 void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct warden_usage *ret); /* of the whole */
+
+/* box.c: the programs of drivers. box_end: done is called when what the driver has elsewhere is gone, or could not be
+ * removed. */
+int box_find(const struct warden *w, enum driver driver, char ret[PATH_MAX], struct err *err);
+/* What root's configuration has for a driver: words of its program, and NULL after them. */
+#define BOX_OPTIONS 2
+struct box_options {
+        char text[BOX_OPTIONS][CONF_TEXT + 16];
+};
+void box_options(const struct warden *w, enum driver driver, struct box_options *o, char *ret[BOX_OPTIONS + 1]);
+bool box_is_elsewhere(const struct sandbox *s);
+void box_end(struct sandbox *s, void (*done)(struct sandbox *s, bool gone));
 
 /* trees.c: the lock on the prepared root of a sandbox. trees_hold takes the lock over if it is the first of its kind.
  */
@@ -275,6 +303,7 @@ int end_request(struct request *q);
 void end_begin(struct sandbox *s); /* kill it and remove what it has */
 void end_died(struct sandbox *s);  /* its PID 1 has ended */
 void end_tell_gone(const struct sandbox *s);
+void end_found_dead(struct sandbox *s); /* in the table; a predecessor's: remove what it has, and tell */
 void end_all(struct warden *w);
 int use_dial(const struct sandbox *s); /* a connection to its guest, or -errno */
 int use_connect(struct request *q);

@@ -19,8 +19,19 @@
 #define GATE_TEXT_SIZE   512  /* what FAILED says, with its NUL */
 
 /* A ward's own addresses: the source of its routes, its name server, its proxy. */
-#define WARD_OWN_V4     "198.18.0.1"
-#define WARD_OWN_V6     "fd53:746f:636b::1"
+#define WARD_OWN_V4 "198.18.0.1"
+#define WARD_OWN_V6 "fd53:746f:636b::1"
+
+/* With a box: its one link, from the box's end (far) to the gate's (near). All others are behind the near one. */
+#define WARD_FAR_V4    "198.18.0.2"
+#define WARD_NEAR_V4   "198.18.0.3"
+#define WARD_LINK_V4   31 /* bits of the link's prefix */
+#define WARD_FAR_V6    "fd53:746f:636b::2"
+#define WARD_NEAR_V6   "fd53:746f:636b::3"
+#define WARD_LINK_V6   127
+#define WARD_FAR_LINK  "fe80::2"
+#define WARD_NEAR_LINK "fe80::3"
+
 #define WARD_TCP_PORT   15001
 #define WARD_DNS_PORT   15053
 #define WARD_PROXY_PORT 3128

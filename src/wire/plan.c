@@ -108,6 +108,20 @@ void plan_add(struct buf *b, enum plan_op op, unsigned flags, ...) {
         va_end(args);
 }
 
+void plan_add_step(struct buf *b, const struct plan_step *s) {
+        size_t text = 0, number = 0;
+
+        wire_put_u16(b, (uint16_t)s->op);
+        wire_put_u16(b, s->flags);
+        for (const char *f = ops[s->op].fields; *f; f++)
+                if (*f == 'n')
+                        wire_put_u64(b, s->number[number++]);
+                else if (*f == 'b')
+                        wire_put_blob(b, s->blob, s->blob_size);
+                else
+                        wire_put_str(b, s->text[text++]);
+}
+
 int plan_end(struct buf *b, struct err *err) {
         struct plan p;
 

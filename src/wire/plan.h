@@ -109,6 +109,7 @@ struct plan {
  * for numbers, (const void *, size_t) for a blob. */
 void plan_begin(struct buf *b, const uint8_t policy_hash[HASH_SIZE]);
 void plan_add(struct buf *b, enum plan_op op, unsigned flags, ...);
+void plan_add_step(struct buf *b, const struct plan_step *s); /* one that was read from a checked plan, or like it */
 int plan_end(struct buf *b, struct err *err);
 
 /* Reads the whole plan: sizes, known operations, order of phases, mandatory steps, flags, paths in canonical form.

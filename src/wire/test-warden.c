@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/test.h"
+#include "wire/driver.h"
 #include "wire/packet.h"
 #include "wire/warden.h"
 
@@ -58,6 +59,7 @@ static struct warden_message sample(uint32_t kind) {
         m.owner = UINT64_MAX;
         m.pid = 6;
         m.start_time = 8;
+        m.driver = DRIVER_GVISOR;
         for (size_t i = 0; i < ELEMENTSOF(m.numbers); i++)
                 m.numbers[i] = 10 + i;
         m.usage = (struct warden_usage){1, 2, 3, 4, 5, 6, 7, 8, 9, UINT64_MAX};
@@ -137,6 +139,7 @@ static void fields_of_some(void) {
         CHECK_STR(m.id, ID);
         CHECK_STR(m.disk, "00000000000000bb");
         CHECK_STR(m.image, "00000000000000aa");
+        CHECK(m.driver == DRIVER_GVISOR);
         CHECK(m.size == 0 && m.run == 0 && m.pid == 0 && m.target[0] == '\0'); /* it has none of these */
         m = back(WARDEN_DISK_MAKE);
         CHECK(m.size == 1ULL << 40 && m.inodes == 5 && m.owner == UINT64_MAX);
@@ -265,6 +268,8 @@ static void layers_have_bounds(void) {
         CHECK(send_it(&m, 1) == -EINVAL); /* layers without a disk */
         m.layer_count = 0;
         CHECK(send_it(&m, 1) == 0);
+        m.driver = DRIVER_COUNT;
+        CHECK(send_it(&m, 1) == -EINVAL);
         close_pair();
 }
 

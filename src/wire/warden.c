@@ -6,6 +6,7 @@
 #include "wire/warden.h"
 
 #include "base/text.h"
+#include "wire/driver.h"
 #include "wire/packet.h"
 
 enum shape {
@@ -51,7 +52,8 @@ static const struct kind {
 } kinds[] = {
         [WARDEN_HELLO] = {"hello", .fields = {NUMBER(version)}},
         [WARDEN_LIST] = {"list"},
-        [WARDEN_START] = {"start", WARDEN_AUTHORITY, 1, 4, .fields = {ID(id), MAYBE(disk), MAYBE(image), LAYERS}},
+        [WARDEN_START] = {"start", WARDEN_AUTHORITY, 1, 4,
+                          .fields = {ID(id), NUMBER(driver), MAYBE(disk), MAYBE(image), LAYERS}},
         [WARDEN_CONNECT] = {"connect", .fields = {ID(id)}},
         [WARDEN_NETWORK] = {"network", .fields = {ID(id)}},
         [WARDEN_KEEP_KEY] = {"keep-key", 0, 1, 1, .fields = {ID(id)}},
@@ -85,9 +87,10 @@ static const struct kind from_warden[] = {
                                            WARDEN_FDS_MAX,
                                            .fields = {NUMBER(error), NUMBER(version), NUMBER(pid), NUMBER(start_time),
                                                       NUMBERS, USAGE, TEXT(text), TEXT(hint)}},
-        [WARDEN_ITEM - WARDEN_ANSWER] = {"item", WARDEN_FROZEN | WARDEN_READONLY | WARDEN_NETWORKED | WARDEN_IN_USE,
-                                         .fields = {NUMBER(item), MAYBE(id), NUMBER(slot), NUMBER(pid),
-                                                    NUMBER(start_time), MAYBE(disk), MAYBE(image), LAYERS, NUMBERS}},
+        [WARDEN_ITEM -
+                WARDEN_ANSWER] = {"item", WARDEN_FROZEN | WARDEN_READONLY | WARDEN_NETWORKED | WARDEN_IN_USE,
+                                  .fields = {NUMBER(item), MAYBE(id), NUMBER(slot), NUMBER(pid), NUMBER(start_time),
+                                             NUMBER(driver), MAYBE(disk), MAYBE(image), LAYERS, NUMBERS}},
         [WARDEN_GONE - WARDEN_ANSWER] = {"gone", .unasked = true, .fields = {ID(id), NUMBER(error), USAGE}},
         [WARDEN_GATE_GONE - WARDEN_ANSWER] = {"gate-gone", .unasked = true, .fields = {NUMBER(slot)}},
         [WARDEN_PRESSURE -
@@ -143,9 +146,10 @@ static bool check(const struct kind *k, const struct warden_message *m) {
         case WARDEN_PAPER:
                 return m->paper < WARDEN_PAPER_COUNT;
         case WARDEN_START:
-                return m->disk[0] || m->layer_count == 0; /* layers are below a disk */
+                return m->driver < DRIVER_COUNT && (m->disk[0] || m->layer_count == 0); /* layers are below a disk */
         case WARDEN_ITEM:
-                return m->item < WARDEN_ITEM_COUNT && (m->item == WARDEN_ITEM_GATE) == !m->id[0];
+                return m->item < WARDEN_ITEM_COUNT && m->driver < DRIVER_COUNT &&
+                       (m->item == WARDEN_ITEM_GATE) == !m->id[0];
         default:
                 return true;
         }

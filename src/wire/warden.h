@@ -32,7 +32,7 @@
 enum warden_kind {
         WARDEN_HELLO = 1, /* version → version, flags (ROOTLESS, NO_FREEZE), numbers (enum warden_fact); first of all */
         WARDEN_LIST,      /* → one WARDEN_ITEM per sandbox, disk, image, gate; then the answer */
-        WARDEN_START,     /* id, disk, layers, image; fds: plan, and (flag AUTHORITY) ca.pem, ca-bundle, ca.jks
+        WARDEN_START,     /* id, driver, disk, layers, image; fds: plan, and (flag AUTHORITY) ca.pem, ca-bundle, ca.jks
                            * → pid, start time; fds: connection to the guest, then (flag NETWORKED in the answer)
                            * enum gate_fd TCP to MEMORY. -ENODATA: power was lost in the first moments of its disk,
                            * and the disk with it */
@@ -106,9 +106,10 @@ enum warden_item { WARDEN_ITEM_SANDBOX, WARDEN_ITEM_DISK, WARDEN_ITEM_IMAGE, WAR
 
 /* What there is to read about this host. */
 enum warden_paper {
-        WARDEN_PAPER_DOCTOR, /* what `stockade doctor --json` says now */
-        WARDEN_PAPER_VERIFY, /* the latest report of `stockade verify`: JSON */
-        WARDEN_PAPER_PAGE,   /* the same as a page */
+        WARDEN_PAPER_DOCTOR,  /* what `stockade doctor --json` says now */
+        WARDEN_PAPER_VERIFY,  /* the latest report of `stockade verify`: JSON */
+        WARDEN_PAPER_PAGE,    /* the same as a page */
+        WARDEN_PAPER_DRIVERS, /* what probes of the declared drivers say: {"drivers": […]} */
         WARDEN_PAPER_COUNT,
 };
 
@@ -153,8 +154,9 @@ struct warden_message {
         uint32_t layer_count, split;
         uint32_t run;
         uint32_t slot;
-        uint32_t item;  /* enum warden_item */
-        uint32_t paper; /* enum warden_paper */
+        uint32_t item;   /* enum warden_item */
+        uint32_t driver; /* enum driver: START, ITEM of a sandbox */
+        uint32_t paper;  /* enum warden_paper */
         uint64_t size, inodes;
         uint64_t owner; /* DISK_MAKE: whose space this is; a number of the operator's */
         uint64_t pid, start_time;

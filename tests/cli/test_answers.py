@@ -215,7 +215,7 @@ def test_completion(operator, run):
     assert "--interactive" in words("exec", "--") and words("exec", "first", "--") == []
     assert words("create", "--image", "") == ["debian"]
     assert "--timeout" in words("run", "--")
-    assert words("image", "") == ["import", "list", "remove"]
+    assert words("image", "") == ["import", "list", "remove", "microvm"]
     for shell in ("bash", "zsh", "fish"):
         assert "stockade completion" in run("completion", shell).ok() or "completion --words" in run("completion", shell).ok()
     assert run("completion", "csh").status == 125

@@ -164,7 +164,7 @@ def test_list(who):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--driver", "docker"], "not offered"), (["--driver"], "needs a value"), (["--only", "no-such-check"], "no check"),
+    (["--driver", "cardboard"], "no driver"), (["--driver"], "needs a value"), (["--only", "no-such-check"], "no check"),
     (["--nonsense"], "unknown option"), (["--profile", "/nonexistent.yaml"], "nonexistent"), (["--quick=yes"], "no value"),
     (["--quick", "--self-test"], "two different"), (["--probe-at", "/x"], "--against"), (["extra"], "unknown option"),
     (["--report", "/nonexistent/report.html"], "nonexistent"), (["--self-test", "--report", "x"], "report")])

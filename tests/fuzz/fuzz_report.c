@@ -39,23 +39,41 @@ static bool send_packet(int socket, const uint8_t *bytes, size_t size, size_t fd
         return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
 }
 
+static bool is_report(const uint8_t *bytes, size_t size) {
+        struct report r;
+        struct report_words words;
+
+        if (size < sizeof r)
+                return false;
+        memcpy(&r, bytes, sizeof r);
+        if (r.kind != REPORT_BOX_FAILED)
+                return size == sizeof r;
+        if (size != sizeof r + sizeof words)
+                return false;
+        memcpy(&words, bytes + sizeof r, sizeof words);
+        return report_words_check(&words) == 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         int ends[2], fds[CELL_REPORT_FDS];
         size_t count;
         struct report r;
+        struct report_words words;
 
         assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
         unsigned before = open_descriptors();
         while (size >= 2) {
-                size_t fd_count = data[0] % (SENT_MAX + 1), length = MIN((size_t)data[1] % 64, size - 2);
+                size_t fd_count = data[0] % (SENT_MAX + 1),
+                       length = MIN(data[1] == 255 ? sizeof r + sizeof words : data[1] % 64U, size - 2);
 
                 if (!send_packet(ends[0], data + 2, length, fd_count))
                         break;
                 memset(&r, 0xaa, sizeof r);
                 count = 99;
-                int result = cell_receive(ends[1], &r, fds, &count);
-                if (length == sizeof r && fd_count <= CELL_REPORT_FDS) {
+                int result = cell_receive(ends[1], &r, &words, fds, &count);
+                if (is_report(data + 2, length) && fd_count <= CELL_REPORT_FDS) {
                         assert(result == 1 && count == fd_count && memcmp(&r, data + 2, sizeof r) == 0);
+                        assert(report_words_check(&words) == 0);
                         for (size_t i = 0; i < count; i++) {
                                 assert(fcntl(fds[i], F_GETFD) == FD_CLOEXEC);
                                 (void)close(fds[i]);
@@ -66,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 data += 2 + length;
                 size -= 2 + length;
         }
-        assert(cell_receive(ends[1], &r, fds, &count) == -EAGAIN);
+        assert(cell_receive(ends[1], &r, NULL, fds, &count) == -EAGAIN);
         (void)close(ends[0]);
         (void)close(ends[1]);
         return 0;

@@ -1,14 +1,24 @@
 """Fixtures: a daemon on a folder of its own, which leaves nothing behind."""
+import pathlib
 import signal
+import sys
 
 import pytest
 
 import harness
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "driver"))
+
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "leaves: this test looks for leftovers itself")
     config.addinivalue_line("markers", "long: rounds are scaled by STOCKADE_E2E_SCALE")
+
+
+def pytest_collection_modifyitems(config, items):
+    if harness.DRIVER != "native":
+        import exceptions
+        exceptions.deselect(harness.DRIVER, items, config)
 
 
 @pytest.fixture(scope="session")

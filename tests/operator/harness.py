@@ -34,7 +34,12 @@ CGROUP = Path("/sys/fs/cgroup")
 FRAME_MAX = 256 * 1024
 PROGRAMS = {"stockade": "cli", "stockade-policy": "cli", "stockaded": "warden", "stockade-operator": "operator",
             "stockade-gate": "gate", "stockade-gate-tls.so": "gate", "stockade-guest": "guest", "stockade-pack": "pack",
-            "stockade-ledger": "ledger", "stockade-ssh": "ssh", "stockade-remote": "remote", "stockade-probe": "probe", "stockade-verify": "verify"}
+            "stockade-ledger": "ledger", "stockade-ssh": "ssh", "stockade-remote": "remote", "stockade-probe": "probe", "stockade-verify": "verify",
+            **{f"stockade-box-{name}": "driver" for name in ("docker", "gvisor", "microvm", "firecracker")}}
+
+# The driver that every sandbox of these tests has, unless a test says otherwise: the suites of sandboxes that live are also
+# the conformance suite of drivers (tests/driver).
+DRIVER = os.environ.get("STOCKADE_DRIVER", "native")
 
 # whoever ends a suite early ends what it started, too: as ^C does
 for number in (signal.SIGINT, signal.SIGTERM):
@@ -259,7 +264,7 @@ class Daemon:
         self.programs, self.state, self.who, self.extra = programs, folder / "state", who, dict(env or {})
         self.state.mkdir(mode=0o700)
         self.config = folder / "stockade.conf"
-        for key, value in (("listen", "none"), ("local_group", "*")):
+        for key, value in (("listen", "none"), ("local_group", "*"), ("drivers", DRIVER)):
             if not re.search(rf"^{key}\b", conf, re.M):
                 conf = f"{key} = {value}\n{conf}"
         self.config.write_text(conf)
@@ -485,12 +490,27 @@ class Suite:
         self.folder.chmod(0o755)
         self.programs = Programs(self.folder)
         self.count = 0
+        self.engine = None
+        if DRIVER == "docker":
+            import engine
+            (self.folder / "engine").mkdir()
+            self.engine = engine.Engine(self.folder / "engine")
+            self.engine.start()
+        if DRIVER == "microvm":
+            import vm
+            (self.programs.folder / "microvm").mkdir()
+            made = vm.make_image(self.programs.folder / "microvm")
+            assert made.returncode == 0, made.stderr
 
     def daemon(self, **kw):
         self.count += 1
         folder = self.folder / f"daemon-{self.count}"
         folder.mkdir(mode=0o755)
+        if self.engine:
+            kw["conf"] = f"docker_socket = {self.engine.socket}\n{kw.get('conf', '')}"
         return Daemon(self.programs, folder, **kw)
 
     def remove(self):
+        if self.engine:
+            self.engine.clear()
         shutil.rmtree(self.folder, ignore_errors=True)

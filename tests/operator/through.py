@@ -72,7 +72,7 @@ def up(shown):
         return
     usual = subprocess.run([STOCKADE, "up", "--print-config"], capture_output=True, text=True, env=ENVIRONMENT).stdout
     usual = re.search("^ceiling_read = (.*)$", usual, re.MULTILINE).group(1)
-    (FOLDER / "conf").write_text(f"listen = none\npool = {1 if WAY == 'pool' else 0}\nceiling_read = {usual} {' '.join(shown)}\n")
+    (FOLDER / "conf").write_text(f"listen = none\ndrivers = {os.environ.get('STOCKADE_DRIVER', 'native')}\npool = {1 if WAY == 'pool' else 0}\nceiling_read = {usual} {' '.join(shown)}\n")
     with open(FOLDER / "log", "ab") as log:
         process = subprocess.Popen([STOCKADE, "up", "--state", STATE, "--config", FOLDER / "conf"], stdout=log, stderr=log,
                                    stdin=subprocess.DEVNULL, start_new_session=True)

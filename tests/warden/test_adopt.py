@@ -11,6 +11,7 @@ import plans
 import pytest
 import wire
 from daemon import Refused, alive, cgroups, new_id, until
+from test_box import DOCKER, NATIVE, offer
 
 TEST_BUILD = pathlib.Path(os.environ.get("STOCKADE_TEST_BUILD", plans.ROOT / "build-knockout"))
 
@@ -158,16 +159,18 @@ END = ["ending", "killed", "released", "removed"]
 
 
 @pytest.mark.skipif(not (TEST_BUILD / "src/warden/stockaded").exists(), reason="needs a test build (-Dknockout=true)")
+@pytest.mark.parametrize("driver", [NATIVE, DOCKER])
 @pytest.mark.parametrize("step", START + END)
-def test_killed_at_every_step(make, low, step, monkeypatch):
+def test_killed_at_every_step(make, step, driver, monkeypatch):
     """Whatever it was doing: afterwards a sandbox is there, whole, or not at all."""
     monkeypatch.setattr(plans, "BUILD", TEST_BUILD)
     plan = plans.compile_plan()
-    d = make(build=TEST_BUILD)
-    d.start(env={"STOCKADE_DIE_AT": step})
+    d = make(build=TEST_BUILD, conf="drivers = native docker\n")
+    boxes = offer(d, "docker")
+    d.start(env={"STOCKADE_DIE_AT": step}, args=boxes)
     id = new_id()
     answered = False
-    serial = d.send_start(plan, id)
+    serial = d.send_start(plan, id, driver=driver)
     try:
         answer, fds = d.answer(serial)
         answered = True
@@ -179,7 +182,7 @@ def test_killed_at_every_step(make, low, step, monkeypatch):
         pass
     assert d.process.wait(60) == -signal.SIGKILL, "the label was not reached"
     d.let_go()
-    d.start()
+    d.start(args=boxes)
     running = d.running()
     if step in ("info", "gone", "serving", "answered"):  # it was written down: it may go on
         assert running <= {id}
@@ -193,7 +196,7 @@ def test_killed_at_every_step(make, low, step, monkeypatch):
         wire.close(fds)
         d.stop(one)
     until(lambda: not cgroups(id))
-    again, answer, _, _ = d.begin(plan, id)  # nothing is in the way of the same id
+    again, answer, _, _ = d.begin(plan, id, driver=driver)  # nothing is in the way of the same id
     d.stop(again)
     assert not alive(answer.pid)
 

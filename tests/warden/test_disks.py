@@ -269,14 +269,9 @@ def small_image():
                    ("etc/hello", b"from it\n"), *files)
 
 
-def test_images(warden, inside):
+def image_plan():
     """The disk over an image is the root."""
-    image = new_id()
-    answer, _ = pump(warden, "image", small_image(), id=image, size=SIZE, inodes=INODES, text="test.tar")
-    assert answer.numbers[1] >= 5
-    assert [(m.id, m.flags) for m in warden.list() if m.item == wire.IMAGE] == [(image, 0)]
-    base = plans.compile_plan(profile="medium")
-    p = base.copy()
+    p = plans.compile_plan(profile="medium")
     keep = []
     for s in p.steps:
         if s.op == "OP_ROOT_TMPFS":
@@ -293,6 +288,15 @@ def test_images(warden, inside):
     for s in p.steps:
         if s.op == "OP_LANDLOCK_RULE" and s.values[0] == "/":
             s.values[1] = (1 << 16) - 1
+    return p
+
+
+def test_images(warden, inside):
+    image = new_id()
+    answer, _ = pump(warden, "image", small_image(), id=image, size=SIZE, inodes=INODES, text="test.tar")
+    assert answer.numbers[1] >= 5
+    assert [(m.id, m.flags) for m in warden.list() if m.item == wire.IMAGE] == [(image, 0)]
+    p = image_plan()
     disk = make_disk(warden)
     id, _, guest, _ = warden.begin(p, disk=disk, image=image)
     refused(lambda: warden.ask("image-drop", id=image), -errno.EBUSY, image)

@@ -18,7 +18,7 @@ from test_captured import REFUSED, raw
 from test_disks import make_disk, with_disk, write  # noqa: F401  pylint: disable=unused-import
 from test_life import refused
 
-DOCTOR, VERIFY, PAGE = range(3)
+DOCTOR, VERIFY, PAGE, DRIVERS = range(4)
 LIMIT, CORRUPT = -1005, -1004
 MOST = 4 << 20
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -138,12 +138,25 @@ def test_only_a_number(begin):
     """Neither a descriptor nor a path nor a flag of the operator's has any part in it."""
     d = begin()
     null = os.open("/dev/null", os.O_RDWR)
-    for data, fds in ((wire.pack("paper", 77, paper=3), ()), (wire.pack("paper", 77, paper=(1 << 32) - 1), ()), (wire.pack("paper", 77, flags=1), ()),
+    for data, fds in ((wire.pack("paper", 77, paper=4), ()), (wire.pack("paper", 77, paper=(1 << 32) - 1), ()), (wire.pack("paper", 77, flags=1), ()),
                       (wire.pack("paper", 77), [null]), (wire.pack("paper", 77) + wire.text("/etc/shadow"), ()), (struct.pack("<III", wire.KINDS["paper"], 77, 0), ())):
         raw(d, data, fds)
         refused(lambda: d.answer(77), -errno.EBADMSG)
     os.close(null)
     assert not children(d) - {d.operator}
+
+
+def test_drivers(begin):
+    """Those that are declared and not native, in their order; whatever a probe does, the others are heard."""
+    assert json.loads(content(*begin().ask("paper", paper=DRIVERS))) == {"drivers": []}
+    d = begin("exit 1", conf="drivers = microvm native gvisor docker\n")
+    for name, script in (("gvisor", "echo '{\"driver\": \"gvisor\"}'; echo \"$@\" >&2"), ("docker", "head -c 100000 /dev/zero")):
+        path = pathlib.Path(d.state / "bin" / f"stockade-box-{name}")
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    said = json.loads(content(*d.ask("paper", paper=DRIVERS)))["drivers"]
+    assert [one["driver"] for one in said] == ["microvm", "gvisor", "docker"]
+    assert "not installed" in said[0]["why"] and said[1] == {"driver": "gvisor"} and said[2]["why"] == "its probe failed"
 
 
 def test_what_the_doctor_is_started_with(begin):

@@ -17,7 +17,7 @@ _NUMBERS = [(f"numbers.{i}", "q") for i in range(6)]
 FIELDS = {
     "hello": [("version", "i")],
     "list": [],
-    "start": [("id", "s"), ("disk", "s"), ("image", "s"), ("layers", "l")],
+    "start": [("id", "s"), ("driver", "i"), ("disk", "s"), ("image", "s"), ("layers", "l")],
     "leaf": [("id", "s"), ("run", "i")], "leaf-end": [("id", "s"), ("run", "i")], "usage": [("id", "s"), ("run", "i")],
     "gate": [("slot", "i")],
     "disk-make": [("id", "s"), ("size", "q"), ("inodes", "q"), ("owner", "q")],
@@ -33,8 +33,8 @@ FIELDS = {
     "paper": [("paper", "i")],
     "answer": [("error", "e"), ("version", "i"), ("pid", "q"), ("start_time", "q")] + _NUMBERS + _USAGE +
               [("text", "s"), ("hint", "s")],
-    "item": [("item", "i"), ("id", "s"), ("slot", "i"), ("pid", "q"), ("start_time", "q"), ("disk", "s"), ("image", "s"),
-             ("layers", "l")] + _NUMBERS,
+    "item": [("item", "i"), ("id", "s"), ("slot", "i"), ("pid", "q"), ("start_time", "q"), ("driver", "i"), ("disk", "s"),
+             ("image", "s"), ("layers", "l")] + _NUMBERS,
     "gone": [("id", "s"), ("error", "e")] + _USAGE,
     "gate-gone": [("slot", "i")],
     "pressure": [("numbers.0", "q"), ("numbers.1", "q")],

@@ -173,13 +173,13 @@ class Sandboxes:
     def create(self, profile: Optional[str] = None, *, profile_text: Optional[str] = None, name: Optional[str] = None,
                overrides: Optional[Mapping[str, str]] = None, allow: Optional[Sequence[str]] = None,
                image: Optional[str] = None, from_snapshot: Optional[str] = None, memory_only: Optional[bool] = None,
-               secrets: Optional[Mapping[str, str]] = None, key: Optional[str] = None,
+               driver: Optional[str] = None, secrets: Optional[Mapping[str, str]] = None, key: Optional[str] = None,
                owner: Optional[str] = None) -> Sandbox:
         """A new one, which runs. In a with statement it is deleted at the end."""
         made = self._t.call("POST", "/api/sandboxes", body={
             "profile": profile, "profile_text": profile_text, "name": name, "overrides": overrides,
             "allow": None if allow is None else list(allow), "image": image, "from_snapshot": from_snapshot,
-            "memory_only": memory_only, "secrets": secrets, "key": key, "owner": owner})
+            "memory_only": memory_only, "driver": driver, "secrets": secrets, "key": key, "owner": owner})
         return Sandbox(self._t, cast(SandboxInfo, made))
 
     def list(self, *, state: Optional[str] = None, all: Optional[bool] = None, page: int = 100) -> Iterator[Sandbox]:

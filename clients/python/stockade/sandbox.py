@@ -47,8 +47,10 @@ class Sandbox:
     def stop(self, key: Optional[str] = None) -> SandboxInfo:
         return self._became(self._t.call("POST", "/api/sandboxes/{sandbox}/stop", self._at, body={"key": key}))
 
-    def resume(self, key: Optional[str] = None) -> SandboxInfo:
-        return self._became(self._t.call("POST", "/api/sandboxes/{sandbox}/resume", self._at, body={"key": key}))
+    def resume(self, key: Optional[str] = None, *, driver: Optional[str] = None) -> SandboxInfo:
+        """Starts it again; with driver, under another one."""
+        return self._became(self._t.call("POST", "/api/sandboxes/{sandbox}/resume", self._at,
+                                         body={"driver": driver, "key": key}))
 
     def pause(self, key: Optional[str] = None) -> SandboxInfo:
         return self._became(self._t.call("POST", "/api/sandboxes/{sandbox}/pause", self._at, body={"key": key}))
@@ -202,9 +204,10 @@ class Sandbox:
         return self._became(self._t.call("POST", "/api/sandboxes/{sandbox}/rollback", self._at,
                                          body={"snapshot": snapshot, "key": key}))
 
-    def fork(self, name: Optional[str] = None, key: Optional[str] = None) -> "Sandbox":
+    def fork(self, name: Optional[str] = None, key: Optional[str] = None, *, driver: Optional[str] = None) -> "Sandbox":
         """Another one, which begins with the files that this one has now."""
-        made = self._t.call("POST", "/api/sandboxes/{sandbox}/fork", self._at, body={"name": name, "key": key})
+        made = self._t.call("POST", "/api/sandboxes/{sandbox}/fork", self._at,
+                            body={"name": name, "driver": driver, "key": key})
         return Sandbox(self._t, cast(SandboxInfo, made))
 
     # --- what happened

@@ -41,6 +41,7 @@ class SandboxInfo(TypedDict, total=False):
     reason: str
     profile: str
     driver: str
+    driver_why: str
     image: str
     persistent: bool
     created_ms: int

@@ -45,7 +45,7 @@ export class Sandbox {
     return (this.info = await this.#http.call('POST', '/api/sandboxes/{sandbox}/stop', this.#at, { json: options }))
   }
 
-  async resume(options: { key?: string } = {}): Promise<SandboxInfo> {
+  async resume(options: { driver?: string; key?: string } = {}): Promise<SandboxInfo> {
     return (this.info = await this.#http.call('POST', '/api/sandboxes/{sandbox}/resume', this.#at, { json: options }))
   }
 
@@ -205,7 +205,7 @@ export class Sandbox {
   }
 
   /** Another one, which begins with the files that this one has now. */
-  async fork(options: { name?: string; key?: string } = {}): Promise<Sandbox> {
+  async fork(options: { name?: string; driver?: string; key?: string } = {}): Promise<Sandbox> {
     return new Sandbox(this.#http, await this.#http.call('POST', '/api/sandboxes/{sandbox}/fork', this.#at, { json: options }))
   }
 

@@ -35,6 +35,8 @@ export interface SandboxInfo {
   reason: string
   profile: string
   driver: string
+  /** How it came to be this one, in words; empty when nobody knows any more. */
+  driver_why: string
   image: string
   persistent: boolean
   created_ms: number
@@ -173,6 +175,8 @@ export interface CreateOptions {
   image?: string
   from_snapshot?: string
   memory_only?: boolean
+  /** native, docker, gvisor, microvm or firecracker; without it the policy and the operator decide. */
+  driver?: string
   secrets?: Record<string, string>
   /** Makes the request idempotent for a day. */
   key?: string

@@ -3,7 +3,7 @@ import type { SandboxInfo, State } from 'stockade-client'
 import { filterSandboxes, statesOf } from './filter'
 
 function box(name: string, state: State = 'running', profile = 'medium'): SandboxInfo {
-  return { id: name.padEnd(16, '0'), owner: 'o', name, state, reason: '', profile, driver: 'cell', image: '', persistent: true, created_ms: 0, started_ms: 0, ended_ms: 0, used_ms: 0 }
+  return { id: name.padEnd(16, '0'), owner: 'o', name, state, reason: '', profile, driver: 'native', driver_why: '', image: '', persistent: true, created_ms: 0, started_ms: 0, ended_ms: 0, used_ms: 0 }
 }
 
 describe('finding sandboxes', () => {

@@ -1,0 +1,28 @@
+/* A microVM from its kernel's first process on: drivers, file systems, limits. Everything here happens once, as root of
+ * the machine, before anything of the sandbox's runs. */
+#pragma once
+
+#include "cell/cell.h"
+
+#define VM_LINE "/dev/vport0p1" /* the port to the keeper */
+#define VM_DISK "/dev/vda"
+
+/* Loads what the initial archive has in /modules, in the order of names. */
+int vm_boot_modules(struct err *err);
+
+/* /dev, /proc and cgroups of the machine's own. */
+int vm_boot_mounts(struct err *err);
+
+/* The tree from outside becomes "/", with the machine's own /dev and /proc in it. live: also below VM_LIVE, as it is at
+ * every moment. Returns a mount of the tree itself that is not attached. */
+int vm_boot_root(bool live, struct err *err);
+
+/* The disk as a mount that is not attached, for OP_DISK. */
+int vm_boot_disk(struct err *err);
+
+/* A cgroup for the sandbox with the plan's limits on memory and processes, so that one that exceeds them is stopped by
+ * its own kernel, and the machine lives on. */
+int vm_boot_cgroup(const struct plan *p, struct cgroup *ret, struct err *err);
+
+/* The link, if the machine has one: moved into the sandbox's network namespace and set up there. */
+int vm_boot_link(pid_t sandbox, struct err *err);

@@ -1,0 +1,504 @@
+"""Sandboxes in boxes of gVisor's, with a real runsc: what code inside can do, and what is left when it is gone."""
+import contextlib
+import errno
+import functools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import plans
+import pytest
+import test_disks
+import wire
+from daemon import Refused, alive, cgroups, new_id, until
+from test_box import _answers as answers
+from test_box import below, status
+from test_disks import HOME, make_disk, with_disk  # noqa: F401, pylint: disable=unused-import
+from test_life import refused
+from test_network import DENIALS, DNS, MEMORY, TCP, reach
+
+NATIVE, GVISOR = 0, 2
+ERR_UNENFORCED = -1002
+PROGRAM = plans.BUILD / "src/driver/stockade-box-gvisor"
+
+if not shutil.which("runsc"):
+    if os.environ.get("STOCKADE_MUST_WORK") == "1":
+        pytest.fail("runsc is not installed", pytrace=False)
+    pytest.skip("runsc is not installed", allow_module_level=True)
+
+
+@pytest.fixture
+def boxes(make):
+    d = make(conf="drivers = native gvisor\n")
+    d.start()
+    return d
+
+
+@pytest.fixture
+def box(boxes, inside):
+    """box(plan): a sandbox's id, its keeper's pid, and a connection to its guest."""
+    def one(plan, **kw):
+        id, answer, guest, _ = boxes.begin(plan, driver=GVISOR, **kw)
+        return id, answer.pid, inside(guest)
+    return one
+
+
+def python(c, script, **kw):
+    run = c.end(c.exec("/usr/bin/python3", "-c", script, **kw))
+    return (run.out + run.err).decode()
+
+
+def name(pid):
+    return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+
+
+def part(keeper, which):
+    """The process of a box that is its sentry ("runsc-sandbox") or its gofer."""
+    return next(p for p in below(keeper) if name(p) == which)
+
+
+def test_starts_serves_and_leaves_nothing(boxes, box, low):
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text()
+    id, keeper, c = box(low)
+    said, code = c.output("id -u; cat /proc/version; pwd; echo $HOME; exit 3", cwd="/tmp", env=("HOME=/tmp",))
+    assert said.split()[:2] == ["1000", "Linux"] and "4.4.0" in said and "/tmp\n/tmp\n" in said and code == 3
+    processes = below(keeper)
+    assert {"runsc-sandbox", "runsc-gofer"} <= {name(p) for p in processes} and "runsc" not in {name(p) for p in processes}
+    usage = boxes.stop(id).usage
+    assert usage["memory_peak"] > 0 and usage["cpu_us"] > 0
+    until(lambda: not any(alive(p) for p in [keeper, *processes]))
+    assert not cgroups(id) and not (boxes.folder / "run/sandboxes" / id).exists()
+    assert pathlib.Path("/proc/self/mountinfo").read_text() == mounts
+    assert not pathlib.Path("/run/state").exists() and not pathlib.Path("/var/run/runsc").exists()
+
+
+def test_nothing_of_it_is_root_on_the_host(box, low):
+    _, keeper, c = box(low)
+    memory = dict(line.split()[:2] for line in pathlib.Path(f"/proc/{keeper}/smaps_rollup").read_text().splitlines()[1:])
+    assert int(memory["Private_Dirty:"]) < 256  # the rest is the program, which all boxes share
+    files = {os.readlink(f"/proc/{keeper}/fd/{n}") for n in os.listdir(f"/proc/{keeper}/fd")}
+    assert not [f for f in files if f.startswith("/") and f != "/dev/null"], files
+    c.sh("sleep 60")
+    until(lambda: len(below(keeper)) > 4)
+    base = int(status(keeper)["Uid"].split()[0])
+    for pid in below(keeper):
+        s = status(pid)
+        assert all(base <= int(n) < base + 65536 for n in s["Uid"].split() + s["Gid"].split() + s["Groups"].split()), s
+        assert s["Seccomp"] == "2" and s["NoNewPrivs"] == "1", (name(pid), s)
+        assert not os.path.samefile(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
+        assert not os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")
+        assert not os.path.samefile(f"/proc/{pid}/ns/net", f"/proc/{keeper}/ns/net")
+
+
+def test_the_user_inside_has_no_rights(box, low):
+    _, _, c = box(low)
+    said, _ = c.output("cat /proc/self/status")
+    s = dict(line.split(":\t", 1) for line in said.splitlines() if ":\t" in line)
+    assert s["Uid"].split() == ["1000"] * 4 and not s["Groups"].split()
+    assert all(int(s[k], 16) == 0 for k in ("CapPrm", "CapEff", "CapBnd")) and s["Seccomp"] == "2"
+    for script in ("touch /usr/x", "touch /x", "touch /etc/x", "touch /dev/x", "touch /run/stockade/box/x", "cat /etc/shadow",
+                   "mount -t tmpfs x /tmp", "unshare -U true", "echo 1 > /proc/sys/kernel/hostname"):
+        assert c.output(script, number=new_number())[1] != 0, script
+    tried = python(c, """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for name, call in (("memfd", lambda: libc.memfd_create(b"x", 0)), ("ptrace", lambda: libc.ptrace(0, 0, 0, 0)),
+                   ("userns", lambda: libc.unshare(0x10000000)), ("setid", lambda: libc.chmod(b"/tmp", 0o4777)),
+                   ("key", lambda: libc.syscall(250, 0, 0))):
+    ctypes.set_errno(0)
+    print(name, call(), ctypes.get_errno() != 0)
+""", number=new_number())
+    for line in tried.splitlines():
+        assert line.split()[1:] == ["-1", "True"], tried
+
+
+_number = iter(range(1000, 1 << 20))
+
+
+def new_number():
+    return next(_number)
+
+
+def test_what_was_written_is_not_executed(box, low, medium):
+    """tools.exec, as in the profile low: neither by itself, nor through the loader."""
+    copy = "cp /bin/echo {0}/mine && chmod 755 {0}/mine && {1} {0}/mine ran"
+    for plan, place, ran in ((low, "/tmp", False), (low, "/dev/shm", False), (medium, "/tmp", True), (medium, HOME, True)):
+        _, _, c = box(plan)
+        for before in ("", "/lib64/ld-linux-x86-64.so.2"):
+            said, code = c.output(copy.format(place, before), number=new_number())
+            assert (code == 0 and said == "ran\n") == ran, (place, before, said, code)
+        # only the sentry can refuse this one: the host executes nothing
+        said, code = c.output(f"printf '#!/bin/sh\necho ran' > {place}/script; chmod 755 {place}/script; {place}/script",
+                              number=new_number())
+        assert (said == "ran\n") == ran and (code == 126) == (not ran), (place, said, code)
+
+
+def test_a_list_of_programs_is_kept(box, low, make):
+    profile = pathlib.Path("/tmp") / f"stockade-exec-{os.getpid()}.yaml"
+    profile.write_text("profile: 1\nextends: low\ntools: {exec: [/usr/bin/dash, /usr/bin/cat, /usr/bin/echo]}\n")
+    try:
+        plan = plans.compile_plan(profile=str(profile))
+    finally:
+        profile.unlink()
+    _, _, c = box(plan)
+    assert c.end(c.exec("/usr/bin/dash", "-c", "/usr/bin/echo yes", number=1)).out == b"yes\n"
+    for n, script in enumerate(("/usr/bin/id", "/usr/bin/python3 -V", "/lib64/ld-linux-x86-64.so.2 /usr/bin/id",
+                                "/usr/bin/cat /usr/bin/id > /tmp/id; /lib64/ld-linux-x86-64.so.2 /tmp/id")):
+        run = c.end(c.exec("/usr/bin/dash", "-c", script, number=10 + n))
+        assert run.code != 0 and b"uid=" not in run.out, (script, run.out, run.err)
+
+
+def test_places_are_of_the_size_asked_for(box, low):
+    _, _, c = box(low)
+    said, _ = c.output("head -c 100m /dev/zero 2>&1 > /tmp/big; wc -c < /tmp/big; rm /tmp/big; "
+                       "i=0; while echo > /tmp/f$i; do i=$((i+1)); done 2>/dev/null; echo $i")
+    full, bytes, files = said.splitlines()
+    assert "No space left" in full and 60 << 20 < int(bytes) <= 64 << 20
+    assert 7900 < int(files) < 8000
+
+
+def test_disk(boxes, box, with_disk, inside):  # noqa: F811
+    disk = make_disk(boxes)
+    id, keeper, c = box(with_disk, disk=disk)
+    said, code = c.output("echo kept > file && ln -s file link && chmod 640 file && mkdir folder; "
+                          "head -c 100m /dev/zero 2>&1 > big; wc -c < big; rm big", cwd=HOME)
+    full, bytes = said.splitlines()
+    assert code == 0 and "No space left" in full and 32 << 20 < int(bytes) < 64 << 20
+    run = c.sh("while :; do date +%N > tick; done", cwd=HOME)
+    c.idle(0.5)
+    boxes.ask("freeze", id=id)  # as for a snapshot: what was written is on the disk, not only in the sentry
+    gofer = pathlib.Path(f"/proc/{part(keeper, 'runsc-gofer')}/root{HOME}")
+    assert (gofer / "file").read_text() == "kept\n" and (gofer / "tick").exists()
+    boxes.ask("thaw", id=id)
+    c.signal(run, signal.SIGKILL)
+    boxes.stop(id)
+    id, _, guest, _ = boxes.begin(with_disk, disk=disk)  # natively
+    said, _ = inside(guest).output("cat link; stat -c '%u %g %a %F' file folder; echo too > native", cwd=HOME)
+    assert said.splitlines() == ["kept", "1000 1000 640 regular file", "1000 1000 755 directory"]
+    boxes.stop(id)
+    _, _, c = box(with_disk, disk=disk)
+    assert c.output("echo more >> file && cat file native", cwd=HOME)[0] == "kept\nmore\ntoo\n"
+
+
+def test_an_image_is_the_root(boxes, inside):
+    """The same as natively."""
+    boxes.begin = functools.partial(boxes.begin, driver=GVISOR)
+    test_disks.test_images(boxes, inside)
+
+
+def test_more_memory_than_allowed_ends_this_sandbox_alone(boxes, box, low):
+    _, other, d = box(low)
+    id, keeper, c = box(low.limit("limits.memory", 128 << 20))
+    c.exec("/usr/bin/python3", "-c", "x = b'x' * (400 << 20); print(len(x))")
+    gone = boxes.wait_told("gone")
+    assert gone.id == id and gone.usage["oom_kills"] >= 1
+    assert not alive(keeper) and alive(other) and d.output("echo alive")[0] == "alive\n"
+
+
+def test_processes_are_counted_inside(boxes, box, low):
+    id, keeper, c = box(low.limit("limits.processes", 40))
+    said = python(c, """
+import os, time
+n = 0
+try:
+    while n < 200:
+        if os.fork() == 0:
+            time.sleep(100)
+        n += 1
+except OSError as e:
+    print(n, e.errno, flush=True)
+os.kill(0, 9)
+""", number=1)
+    assert said.split() == ["38", str(errno.EAGAIN)], said  # the guest and python itself are the others
+    assert c.output("echo on", number=2)[0] == "on\n" and alive(keeper)
+
+
+def test_a_fork_bomb_harms_nobody_else(boxes, box, low):
+    """It may end its own sandbox, when its kernel cannot have another process."""
+    _, other, d = box(low)
+    id, keeper, c = box(low)
+    c.sh("f() { f | f & }; f; sleep 100")
+    d.idle(3)
+    assert alive(other) and d.output("echo alive")[0] == "alive\n"
+    boxes.stop(id)
+    until(lambda: not alive(keeper))
+    assert not cgroups(id)
+
+
+def test_terminal(box, low):
+    _, _, c = box(low)
+    run = c.exec("/bin/sh", "-c", "test -t 0 && stty size; read line; echo got $line", tty=(30, 100))
+    c.wait(lambda: b"30 100" in run.out)
+    c.input(run, b"words\n")
+    c.end(run)
+    assert b"got words" in run.out and run.code == 0
+
+
+def test_files(box, low):
+    _, _, c = box(low)
+    data = os.urandom(3 << 20)
+    c.put("/tmp/data", data)
+    assert c.get("/tmp/data") == data
+    assert c.output("wc -c < /tmp/data")[0] == f"{len(data)}\n"
+
+
+def test_much_goes_both_ways(box, low):
+    _, _, c = box(low)
+    said, code = c.output("head -c 20000000 /dev/zero | tr '\\0' x")
+    assert code == 0 and len(said) == 20_000_000
+
+
+def test_pauses(boxes, box, low):
+    id, _, c = box(low)
+    run = c.sh("i=0; while :; do i=$((i+1)); echo $i; done", number=1)
+    c.wait(lambda: len(run.out) > 100)
+    boxes.ask("freeze", id=id)
+    c.idle(0.2)
+    before = boxes.ask("usage", id=id)[0].usage["cpu_us"]
+    time.sleep(0.3)
+    assert boxes.ask("usage", id=id)[0].usage["cpu_us"] == before
+    boxes.ask("thaw", id=id)
+    n = len(run.out)
+    c.wait(lambda: len(run.out) > n)
+    boxes.ask("freeze", id=id)
+    boxes.stop(id)
+
+
+def test_adoption(boxes, box, low, inside):
+    id, keeper, c = box(low)
+    run = c.sh("echo begun; sleep 600", number=9)
+    c.wait(lambda: b"begun" in run.out)
+    boxes.kill()
+    boxes.start()
+    assert [(m.id, m.pid, m.driver) for m in boxes.list() if m.item == wire.SANDBOX] == [(id, keeper, GVISOR)]
+    second = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+    assert set(second.list_runs()) == {9} and second.output("echo still", number=10)[0] == "still\n"
+    boxes.stop(id)
+    until(lambda: not alive(keeper))
+
+
+def test_only_the_guest_is_taken_for_it(boxes, box, low, inside):
+    """Whoever runs inside can dial the keeper too."""
+    id, _, c = box(low)
+    run = c.exec("/usr/bin/python3", "-c", """
+import select, socket, time
+held = []
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    s.setblocking(False)
+    try:
+        s.connect("/run/stockade/box/door")
+        s.send(bytes(16))
+        held.append(s)
+        print("dialed", flush=True)
+    except OSError:
+        pass
+    for h in select.select(held, [], [], 0.01)[0]:
+        said = h.recv(100)
+        if said:
+            print("heard", said, flush=True)
+        held.remove(h)
+    time.sleep(0.02)
+""", number=7)
+    c.wait(lambda: b"dialed" in run.out)
+    for n in range(5):
+        c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+        assert 7 in c.list_runs() and c.output("echo yes", number=20 + n)[0] == "yes\n"
+    heard = c.attach(c.list_runs()[7], {})
+    c.wait(lambda: heard.out)
+    assert b"heard" not in heard.out
+    mine = "import os; print(os.readlink('/proc/1/fd/0') if os.access('/proc/1/fd', os.R_OK) else 'no'); open('/proc/1/mem', 'rb').read(1)"
+    assert "Error" in python(c, mine, number=30)
+
+
+@pytest.mark.parametrize("which", ["keeper", "runsc-sandbox", "runsc-gofer"])
+def test_killed_parts_take_the_rest_along(boxes, box, low, which):
+    id, keeper, _ = box(low)
+    processes = below(keeper)
+    os.kill(keeper if which == "keeper" else part(keeper, which), signal.SIGKILL)
+    assert boxes.wait_told("gone").id == id
+    until(lambda: not any(alive(p) for p in [keeper, *processes]))
+    assert boxes.running() == set() and not cgroups(id)
+
+
+def keeper_of(d, id):
+    """The keeper of a sandbox that starts, and everything below it, if it is written down already."""
+    with contextlib.suppress(OSError):
+        for line in (d.folder / "run/sandboxes" / id / "info").read_text().splitlines():
+            if line.startswith("pid "):
+                pid = int(line.split()[1])
+                return [pid, *below(pid)]
+    return []
+
+
+def is_gone(d, id, processes):
+    return not any(alive(p) for p in processes) and not cgroups(id) and not (d.folder / "run/sandboxes" / id).exists()
+
+
+@pytest.mark.parametrize("ms", range(10, 190, 15))
+def test_killed_while_it_starts(boxes, low, ms):
+    """Whichever part it is: either it serves or the start fails with a sentence, and it can be stopped without a trace."""
+    id = new_id()
+    serial = boxes.send_start(low, id, driver=GVISOR)
+    time.sleep(ms / 1000)
+    processes = keeper_of(boxes, id)
+    if processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(processes[ms % len(processes)], signal.SIGKILL)
+    try:
+        wire.close(boxes.answer(serial)[1])
+    except Refused as e:
+        assert "could not start the sandbox: runsc" in e.text or "ended" in e.text, e
+    boxes.stop(id)
+    until(lambda: is_gone(boxes, id, processes))
+
+
+@pytest.mark.parametrize("ms", (20, 80, 140))
+def test_a_warden_that_is_killed_while_one_starts(boxes, low, ms):
+    id = new_id()
+    boxes.send_start(low, id, driver=GVISOR)
+    time.sleep(ms / 1000)
+    boxes.kill()
+    processes = keeper_of(boxes, id)
+    boxes.start()
+    boxes.stop(id)
+    until(lambda: is_gone(boxes, id, processes))
+
+
+def test_without_a_network_there_is_only_loopback(box, low):
+    _, _, c = box(low)
+    said = python(c, """
+import socket
+print(*(name for _, name in socket.if_nameindex()))
+listener = socket.create_server(("127.0.0.1", 8000))
+print(socket.create_connection(("127.0.0.1", 8000)).getpeername())
+for address in ("192.0.2.7", "198.18.0.1"):
+    try:
+        socket.create_connection((address, 80), 5)
+    except OSError as e:
+        print("refused")
+""")
+    assert said.split("\n")[:4] == ["lo", "('127.0.0.1', 8000)", "refused", "refused"], said
+
+
+def test_the_network_is_the_gate(boxes, networked, inside):
+    id, answer, guest, fds = boxes.begin(networked, driver=GVISOR)
+    assert len(fds) == MEMORY + 1
+    c = inside(guest)
+    assert reach(c, fds, 5) == b"world\n"
+    dns = socket.socket(fileno=os.dup(fds[DNS]))
+    for n, server in enumerate(("198.18.0.1", "9.9.9.9")):
+        run = c.exec("/bin/bash", "-c", f"exec 3<>/dev/udp/{server}/53 && echo question >&3 && timeout 5 head -n 1 <&3",
+                     number=60 + n)
+        until(lambda: answers(dns))
+        c.end(run)
+        assert run.out == b"question\n", server
+    assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
+    dns.close()
+    wire.close(fds)
+
+    boxes.kill()
+    boxes.start()
+    again = boxes.ask("network", id=id)[1]
+    os.pwrite(again[DENIALS], b"no rule for evil.test\n", 0)
+    c = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
+    assert "no rule for evil.test" in c.output("cat /run/stockade/net/denials", number=9)[0]
+    assert reach(c, again, 10) == b"world\n"
+    wire.close(again)
+    assert alive(answer.pid)
+
+
+def test_the_original_destination_is_known(boxes, networked, inside):
+    _, _, guest, fds = boxes.begin(networked, driver=GVISOR)
+    c = inside(guest)
+    for n, address in enumerate(("192.0.2.7", "2001:db8::7")):
+        run = c.exec("/usr/bin/python3", "-c", f"import socket; s = socket.create_connection(('{address}', 4433), 20); s.recv(1)",
+                     number=n + 1)
+        listener = socket.socket(fileno=os.dup(fds[TCP]))
+        listener.settimeout(30)
+        got, _ = listener.accept()
+        local = got.getsockname()
+        raw = got.getsockopt(socket.IPPROTO_IPV6, 80, 28) if ":" in address else got.getsockopt(socket.IPPROTO_IP, 80, 16)
+        port = int.from_bytes(raw[2:4], "big")
+        asked = socket.inet_ntop(socket.AF_INET6, raw[8:24]) if ":" in address else socket.inet_ntop(socket.AF_INET, raw[4:8])
+        assert (asked, port) == (address, 4433), local
+        got.close()
+        listener.close()
+        c.end(run)
+    wire.close(fds)
+
+
+def test_nothing_answers_without_a_gate(boxes, networked, inside):
+    """Nobody takes what comes to the gate's sockets: no connection gets an answer, and no other port is open."""
+    _, _, guest, fds = boxes.begin(networked, driver=GVISOR)
+    said = python(inside(guest), """
+import socket
+for address, port in (("198.18.0.3", 22), ("198.18.0.3", 15001), ("198.18.0.1", 8080), ("fd53:746f:636b::3", 22)):
+    try:
+        s = socket.create_connection((address, port), 3)
+        s.settimeout(1)
+        print(len(s.recv(1)))
+    except OSError:
+        print("nothing")
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+except OSError:
+    print("nothing")
+try:
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 1)
+except OSError:
+    print("nothing")
+""")
+    assert said.split() == ["nothing"] * 6, said
+    wire.close(fds)
+
+
+def test_the_whole_tree_as_natively(make, inside):
+    """The profile high: the host's tree, copy-on-write, and a network."""
+    d = make(conf="drivers = native gvisor\nceiling_whole_tree = yes\n")
+    d.start()
+    script = ("id; echo hi > /tmp/x && cat /tmp/x; cat /root/.bashrc /etc/shadow || echo not; echo /root/* /var/lib/stockade/*; "
+              "for p in /root/x /usr/x /run/x /dev/x /etc/x; do touch $p || echo not $p; done; "
+              "echo w > /var/tmp/hello-box && cat /var/tmp/hello-box; cat /etc/resolv.conf; cat /etc/passwd | tail -n 3")
+    said = []
+    for driver in (NATIVE, GVISOR):
+        _, _, guest, fds = d.begin(plans.compile_plan(profile="high"), driver=driver)
+        run = inside(guest)
+        said.append(run.end(run.sh(script)).out)
+        wire.close(fds)
+    assert said[0] == said[1] and b"\nhi\nnot\n/root/* /var/lib/stockade/*\n" in said[0]
+    assert not os.path.exists("/var/tmp/hello-box")
+
+
+def test_what_a_box_cannot_do_is_refused(make, low, tmp_path):
+    os.chmod(tmp_path, 0o755)
+    os.chown(tmp_path, 4321, 4321)
+    d = make(conf=f"drivers = native gvisor\nceiling_write = {tmp_path}\nceiling_devices = /dev/ptmx\n")
+    d.start()
+    share = plans.Step("OP_BIND", plans.STEP_WRITE | plans.STEP_OWNED | plans.STEP_EXACT, str(tmp_path), "/mnt")
+    device = plans.Step("OP_BIND", plans.STEP_DEVICE | plans.STEP_NOEXEC, "/dev/ptmx", "/dev/other")
+    for step, word in ((share, "files: "), (device, "devices: ")):
+        e = refused(lambda step=step: d.begin(low.behind_root(step), driver=GVISOR), ERR_UNENFORCED, word)
+        assert "native" in e.hint
+    assert d.running() == set() and not list((d.folder / "run/sandboxes").iterdir())
+
+
+def test_probe():
+    said = json.loads(subprocess.run([PROGRAM, "probe"], check=True, stdout=subprocess.PIPE, timeout=20).stdout)
+    assert said["driver"] == "gvisor" and said["offered"] is True and said["version"] and said["why"] == ""
+    assert set(said["guarantees"].values()) == {"kept"} and len(said["guarantees"]) == 12
+
+
+def test_probe_says_what_is_missing():
+    """Without runsc, and without root."""
+    covered = ["unshare", "-m", "sh", "-c", "for p in /usr/bin/runsc /usr/local/bin/runsc; do "
+               "[ -e $p ] && mount --bind /etc/passwd $p; done; exec \"$0\" probe", str(PROGRAM)]
+    said = json.loads(subprocess.run(covered, check=True, stdout=subprocess.PIPE, timeout=20).stdout)
+    assert said["offered"] is False and "not installed" in said["why"] and "apt-get install runsc" in said["fix"]
+    said = json.loads(subprocess.run([PROGRAM, "probe"], check=True, stdout=subprocess.PIPE, timeout=20, user=65534).stdout)
+    assert said["offered"] is False and "root" in said["why"] and said["fix"]
