@@ -209,7 +209,7 @@ int container_make(const struct engine *e, const struct container *c, struct err
         int r = make_once(e, c, err);
 
         if (r == -EEXIST) {
-                r = container_remove(e, c->id, err);
+                r = container_remove(e, c->id, 0, err);
                 if (r == 0)
                         r = make_once(e, c, err);
         }
@@ -297,14 +297,16 @@ void container_sweep(const struct engine *e) {
                         remove_left(e, walk.value);
 }
 
-/* 1: it is on its way, removed by somebody else. */
+enum { REMOVED, REMOVING, NONE };
+
+/* REMOVING: it is on its way, removed by somebody else. */
 static int remove_once(const struct engine *e, const char *id, struct err *err) {
         _cleanup_answer_ struct engine_answer found = {0}, a = {0};
         char path[NAME_SIZE], owner[64] = "";
 
         int r = inspect(e, id, &found, err);
         if (r <= 0)
-                return r;
+                return r < 0 ? r : NONE;
         (void)json_find_str(found.body.data, "Config.Labels." LABEL, owner, sizeof owner);
         if (!str_eq(owner, id)) {
                 (void)err_set(err, -EEXIST, "there is a container 'stockade-%s' that is not ours", id);
@@ -315,14 +317,16 @@ static int remove_once(const struct engine *e, const char *id, struct err *err) 
         r = engine_ask(e, &(struct engine_question){.method = "DELETE", .path = path}, &a, err);
         if (r < 0 || a.status == 204 || a.status == 404)
                 return r;
-        return a.status == 409 ? 1 : engine_refused(&a, "could not remove the container", err);
+        return a.status == 409 ? REMOVING : engine_refused(&a, "could not remove the container", err);
 }
 
-int container_remove(const struct engine *e, const char *id, struct err *err) {
+int container_remove(const struct engine *e, const char *id, unsigned looks, struct err *err) {
         const struct timespec pause = {.tv_nsec = 20L * 1000 * 1000};
 
         for (unsigned i = 0; i < REMOVE_LOOKS; i++) {
                 int r = remove_once(e, id, err);
+                if (r == NONE && i >= looks)
+                        return 0;
                 if (r <= 0)
                         return r;
                 (void)nanosleep(&pause, NULL);

@@ -51,4 +51,5 @@ bool container_is_left(const char *item, uint64_t now);
 int container_pid(const struct engine *e, const char *id, pid_t *ret, struct err *err);
 
 /* Ends it and removes its record; 0 also when there is none. Refuses one of that name that is not ours. */
-int container_remove(const struct engine *e, const char *id, struct err *err);
+/* If there is none, one that the engine may still be making is waited for, for as many looks of 20 ms. */
+int container_remove(const struct engine *e, const char *id, unsigned looks, struct err *err);

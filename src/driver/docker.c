@@ -21,9 +21,12 @@
 #include "driver/profile.h"
 #include "wire/driver.h"
 
-/* What stockade.conf says: "socket=PATH", "runtime=NAME". */
+#define COMING_LOOKS 100 /* two seconds */
+
+/* What stockade.conf says: "socket=PATH", "runtime=NAME"; to destroy also "served=yes" or "served=no". */
 struct options {
         const char *socket, *runtime;
+        bool served; /* destroy: its guest did; otherwise the engine may still be making it */
 };
 
 static int read_options(struct options *ret, struct err *err) {
@@ -35,6 +38,8 @@ static int read_options(struct options *ret, struct err *err) {
                         ret->socket = *words + sizeof "socket=" - 1;
                 else if (str_starts(*words, "runtime="))
                         ret->runtime = *words + sizeof "runtime=" - 1;
+                else if (str_starts(*words, "served="))
+                        ret->served = str_eq(*words, "served=yes");
                 else
                         return err_set(err, ERR_INPUT, "the driver docker has no option '%.60s'", *words);
         return 0;
@@ -158,7 +163,7 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         if (r == 0)
                 r = fill_container(&e, t, ret, err);
         if (r < 0)
-                (void)container_remove(&e, t->id, NULL);
+                (void)container_remove(&e, t->id, 0, NULL);
         return r;
 }
 
@@ -178,7 +183,8 @@ static int destroy(const char *id, struct err *err) {
         if (r < 0)
                 return r;
         container_sweep(&e);
-        return container_remove(&e, id, err);
+        /* a keeper that was killed may have left the engine making it */
+        return container_remove(&e, id, o.served ? 0 : COMING_LOOKS, err);
 }
 
 /* --- probe --- */

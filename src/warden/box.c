@@ -86,8 +86,10 @@ static int start(struct box_end *e, struct err *err) {
         if (r < 0)
                 return r;
         struct box_options options;
-        char *argv[3 + BOX_OPTIONS + 1] = {program, (char *)(uintptr_t) "destroy", e->s->id}, *env[] = {path, NULL};
-        box_options(e->s->w, e->s->driver, &options, argv + 3);
+        char *argv[4 + BOX_OPTIONS + 1] = {program, (char *)(uintptr_t) "destroy", e->s->id,
+                                           (char *)(uintptr_t)(e->s->served ? "served=yes" : "served=no")};
+        char *env[] = {path, NULL};
+        box_options(e->s->w, e->s->driver, &options, argv + 4);
         struct spawn_how how = {.program = program, .argv = argv, .env = env, .deaf = false};
         r = spawn_start(&how, &e->pid, &e->pidfd, err);
         if (r < 0)

@@ -527,6 +527,7 @@ static void serves(struct sandbox *s) {
         loop_timer_clear(w->loop, &s->timer);
         free(TAKE_PTR(s->plan_bytes));
         s->state = SANDBOX_RUNNING;
+        s->served = true;
         step("serving");
         if (s->disk[0])
                 disks_order_soon(w);

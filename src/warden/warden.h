@@ -80,6 +80,7 @@ struct sandbox {
         struct plan plan;                   /* while it starts, where its cell runs beside us: to say what failed */
         void *plan_bytes;
         enum driver driver;
+        bool served; /* its guest has said so to us */
         struct box_end *box_end;
         struct cgroup_nest *nest; /* NULL: it has no cgroups */
         uint32_t leaves;
