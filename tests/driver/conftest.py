@@ -5,7 +5,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 WARDEN = HERE.parent / "warden"
-sys.path[:0] = [str(HERE), str(WARDEN)]
+sys.path[:0] = [str(HERE), str(WARDEN), str(HERE.parent / "common")]
 
 _spec = importlib.util.spec_from_file_location("warden_conftest", WARDEN / "conftest.py")
 _harness = importlib.util.module_from_spec(_spec)

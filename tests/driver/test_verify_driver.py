@@ -14,6 +14,7 @@ import time
 import pytest
 
 import engine
+import needed
 import vm
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -26,8 +27,7 @@ SECONDS = 1200
 @pytest.fixture(scope="module")
 def programs():
     """One folder that every user can reach, and not below /tmp, which is a workspace inside."""
-    if os.geteuid() != 0:
-        pytest.skip("not started by root")
+    needed.root()
     folder = pathlib.Path(f"/var/tmp/stockade-test-verify-{os.getpid()}")
     folder.mkdir(mode=0o755)
     for file in (BUILD / "src").glob("*/stockade*"):
@@ -35,12 +35,6 @@ def programs():
             shutil.copy(file, folder / file.name)
     yield folder
     shutil.rmtree(folder)
-
-
-def lacks(why):
-    if os.environ.get("STOCKADE_MUST_WORK"):
-        pytest.fail(why)
-    pytest.skip(why)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +51,7 @@ def driver(request, programs, place):
     words, running = [], None
     if request.param == "docker":
         if engine.missing():
-            lacks(f"not installed: {engine.missing()}")
+            needed.missing(f"not installed: {engine.missing()}")
         (programs / "engine").mkdir()
         running = engine.Engine(programs / "engine")
         running.start()
@@ -67,11 +61,11 @@ def driver(request, programs, place):
         (programs / "microvm").mkdir()
         made = vm.make_image(programs / "microvm")
         if made.returncode:
-            lacks(made.stderr)
+            needed.missing(made.stderr)
     probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=60)
     said = json.loads(probe.stdout)
     if not said["offered"]:
-        lacks(said["why"])
+        needed.missing(said["why"])
     yield request.param
     if running:
         running.stop()
