@@ -198,24 +198,6 @@ void daemon_end(struct judge *j) {
 
 /* --- in the world --- */
 
-static int copy_file(const char *source, const char *target, uid_t owner, mode_t mode) {
-        char data[65536];
-        ssize_t n;
-
-        _cleanup_fd_ int from = open(source, O_RDONLY | O_CLOEXEC);
-        _cleanup_fd_ int to = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700);
-        if (from < 0 || to < 0)
-                return -errno;
-        while ((n = fd_read_full(from, data, sizeof data)) > 0) {
-                int r = fd_write_full(to, data, (size_t)n);
-                if (r < 0)
-                        return r;
-        }
-        if (n < 0)
-                return (int)n;
-        return fchown(to, owner, owner) < 0 || fchmod(to, mode) < 0 ? -errno : 0;
-}
-
 /* The attacker and its set-user-ID copy, for sandboxes and nobody else. */
 static int show_files(struct judge *j, struct err *err) {
         struct daemon *d = &j->daemon;
@@ -225,10 +207,10 @@ static int show_files(struct judge *j, struct err *err) {
         (void)snprintf(setid, sizeof setid, "%s/setid", place);
         if (mount("tmpfs", place, "tmpfs", MS_NODEV, "mode=0755,size=64m") < 0)
                 return err_set(err, -errno, "could not mount a tmpfs at '%s'", place);
-        int r = copy_file(j->probe, d->probe, 0, 0755);
+        int r = world_copy_file(j->probe, d->probe, 0, 0755);
         if (r < 0)
                 return err_set(err, r, "could not copy the attacker to '%s'", d->probe);
-        if (j->world.setid[0] && copy_file(j->probe, setid, NOBODY, 04755) == 0)
+        if (j->world.setid[0] && world_copy_file(j->probe, setid, NOBODY, 04755) == 0)
                 memcpy(d->setid, setid, sizeof setid);
         return 0;
 }

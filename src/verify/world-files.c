@@ -304,15 +304,12 @@ static int plant_in(struct world *w, enum canary which, const char *place, const
         return plant(w, which, path, mode);
 }
 
-/* Whoever executes this becomes its owner: as root that is nobody, so that root too becomes somebody else by it.
- * Only the caller gets to it, and what binds it into a sandbox. */
-static int copy_probe(struct world *w, const char *probe) {
-        char path[sizeof w->setid], data[65536];
+int world_copy_file(const char *source, const char *target, uid_t owner, mode_t mode) {
+        char data[65536];
         ssize_t n;
 
-        (void)snprintf(path, sizeof path, "%.200s/closed/setid", w->folder);
-        _cleanup_fd_ int from = open(probe, O_RDONLY | O_CLOEXEC);
-        _cleanup_fd_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700);
+        _cleanup_fd_ int from = open(source, O_RDONLY | O_CLOEXEC);
+        _cleanup_fd_ int to = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700);
         if (from < 0 || to < 0)
                 return -errno;
         while ((n = fd_read_full(from, data, sizeof data)) > 0) {
@@ -322,8 +319,18 @@ static int copy_probe(struct world *w, const char *probe) {
         }
         if (n < 0)
                 return (int)n;
-        if ((geteuid() == 0 && fchown(to, NOBODY, NOBODY) < 0) || fchmod(to, 04755) < 0)
-                return -errno;
+        return fchown(to, owner, owner) < 0 || fchmod(to, mode) < 0 ? -errno : 0;
+}
+
+/* Whoever executes this becomes its owner: as root that is nobody, so that root too becomes somebody else by it.
+ * Only the caller gets to it, and what binds it into a sandbox. */
+static int copy_probe(struct world *w, const char *probe) {
+        char path[sizeof w->setid];
+
+        (void)snprintf(path, sizeof path, "%.200s/closed/setid", w->folder);
+        int r = world_copy_file(probe, path, geteuid() == 0 ? NOBODY : (uid_t)-1, 04755);
+        if (r < 0)
+                return r;
         (void)snprintf(w->setid, sizeof w->setid, "%s", path);
         return 0;
 }

@@ -78,6 +78,8 @@ struct world {
 
 /* Makes all of it. What cannot be made here is left out with a fact less; probes then say "not tried". */
 int world_make(struct world *w, const char *probe, struct err *err);
+/* To a file that is not there yet. owner and group -1: the caller's. 0 or -errno. */
+int world_copy_file(const char *source, const char *target, uid_t owner, mode_t mode);
 void world_remove(struct world *w);
 /* A folder of the caller's with everything in it, by descriptor: no link in it is followed. */
 void world_remove_tree(const char *path);

@@ -17,6 +17,7 @@ import pytest
 import test_disks
 import wire
 from daemon import Refused, alive, cgroups, new_id, until
+from every_box import test_adoption, test_pauses  # noqa: F401  pylint: disable=unused-import
 from test_box import _answers as answers
 from test_box import below, status
 from test_disks import HOME, make_disk, with_disk  # noqa: F401, pylint: disable=unused-import
@@ -34,6 +35,7 @@ if not shutil.which("runsc"):
 @pytest.fixture
 def boxes(make):
     d = make(conf="drivers = native gvisor\n")
+    d.args, d.driver = (), GVISOR
     d.start()
     return d
 
@@ -250,35 +252,6 @@ def test_much_goes_both_ways(box, low):
     _, _, c = box(low)
     said, code = c.output("head -c 20000000 /dev/zero | tr '\\0' x")
     assert code == 0 and len(said) == 20_000_000
-
-
-def test_pauses(boxes, box, low):
-    id, _, c = box(low)
-    run = c.sh("i=0; while :; do i=$((i+1)); echo $i; done", number=1)
-    c.wait(lambda: len(run.out) > 100)
-    boxes.ask("freeze", id=id)
-    c.idle(0.2)
-    before = boxes.ask("usage", id=id)[0].usage["cpu_us"]
-    time.sleep(0.3)
-    assert boxes.ask("usage", id=id)[0].usage["cpu_us"] == before
-    boxes.ask("thaw", id=id)
-    n = len(run.out)
-    c.wait(lambda: len(run.out) > n)
-    boxes.ask("freeze", id=id)
-    boxes.stop(id)
-
-
-def test_adoption(boxes, box, low, inside):
-    id, keeper, c = box(low)
-    run = c.sh("echo begun; sleep 600", number=9)
-    c.wait(lambda: b"begun" in run.out)
-    boxes.kill()
-    boxes.start()
-    assert [(m.id, m.pid, m.driver) for m in boxes.list() if m.item == wire.SANDBOX] == [(id, keeper, GVISOR)]
-    second = inside(socket.socket(fileno=boxes.ask("connect", id=id)[1][0]))
-    assert set(second.list_runs()) == {9} and second.output("echo still", number=10)[0] == "still\n"
-    boxes.stop(id)
-    until(lambda: not alive(keeper))
 
 
 def test_only_the_guest_is_taken_for_it(boxes, box, low, inside):

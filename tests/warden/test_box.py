@@ -10,7 +10,7 @@ import time
 import plans
 import pytest
 import wire
-from daemon import Refused, alive, cgroups, new_id, until
+from daemon import alive, cgroups, new_id, until
 from test_disks import HOME, INODES, SIZE, image_plan, make_disk, pump, small_image
 from test_life import refused
 from test_network import DENIALS, DNS, MEMORY, reach
