@@ -3,7 +3,7 @@
 #include "driver/vm-plan.h"
 #include "driver/vm-qemu.h"
 
-static void join(const struct vm_words *w, char *ret, size_t size) {
+static void join(const struct words *w, char *ret, size_t size) {
         size_t n = 0;
 
         for (char **word = w->argv; *word; word++)
@@ -11,11 +11,11 @@ static void join(const struct vm_words *w, char *ret, size_t size) {
 }
 
 static void qemu(const struct vm_facts *f, char text[8192]) {
-        struct vm_words w;
+        struct words w;
 
         CHECK(vm_qemu_words(f, &w) == 0);
         join(&w, text, 8192);
-        vm_words_free(&w);
+        words_free(&w);
 }
 
 static bool has(const char *text, const char *words) {
@@ -66,12 +66,12 @@ static void a_machine_with_nothing(void) {
 }
 
 static void the_file_server(void) {
-        struct vm_words w;
+        struct words w;
         char text[1024];
 
         CHECK(vm_fs_words(7, false, &w) == 0);
         join(&w, text, sizeof text);
-        vm_words_free(&w);
+        words_free(&w);
         CHECK(str_starts(text, VM_FS_PROGRAM "\n-f\n--fd=7\n"));
         CHECK(has(text, "source=" VM_TREE_INSIDE ",sandbox=chroot,cache=always,"));
 }

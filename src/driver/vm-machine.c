@@ -53,7 +53,7 @@ static int sandbox_namespace(uint32_t id_base, struct err *err) {
 /* virtiofsd, and QEMU's end of the connection to it. */
 static int start_fs(const struct machine_facts *f, bool live, pid_t *ret_pid, int *ret_pidfd, int *ret_end,
                     struct err *err) {
-        _cleanup_(vm_words_free) struct vm_words words = {0};
+        _cleanup_words_ struct words words = {0};
         _cleanup_fd_ int listener = -EBADF, end = -EBADF, user_ns = sandbox_namespace(f->id_base, err),
                          tree = kernel_open_tree(f->tree, "",
                                                  AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
@@ -90,7 +90,7 @@ static int give(struct place *p, int fd) {
 }
 
 static int start_qemu(const struct machine_facts *f, int line, int tree, int live, struct machine *m, struct err *err) {
-        _cleanup_(vm_words_free) struct vm_words words = {0};
+        _cleanup_words_ struct words words = {0};
         struct place p = {.shows = qemu_files,
                           .show_count = ELEMENTSOF(qemu_files),
                           .folder = f->image,
