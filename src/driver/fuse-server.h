@@ -27,6 +27,10 @@ struct fuse_server {
         _Alignas(8) unsigned char out[FUSE_MESSAGE_MAX];
 };
 
+/* Gives up what serving does not need; for a process that is root of its namespace. Before fuse_server_run, when all of
+ * the above is open. */
+int fuse_server_confine(void);
+
 /* Serves until the stream ends: 0, -EPROTO when the machine breaks the protocol, or another -errno. */
 int fuse_server_run(struct fuse_server *s);
 

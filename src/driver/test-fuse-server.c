@@ -17,6 +17,7 @@ struct kernel {
         char folder[64]; /* `tree` in it is served, `secret` beside it is not */
         pid_t pid;
         int stream;
+        uid_t uid;   /* who asks; also the group */
         size_t size; /* of the last answer */
         _Alignas(8) unsigned char answer[8192];
 };
@@ -52,7 +53,9 @@ static int serve(const char *folder, int stream) {
         s.stream = stream;
         s.tree = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         s.proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return s.tree < 0 || s.proc < 0 ? 99 : -fuse_server_run(&s);
+        if (s.tree < 0 || s.proc < 0 || (geteuid() == 0 && fuse_server_confine() < 0))
+                return 99;
+        return -fuse_server_run(&s);
 }
 
 static void send_raw(const struct kernel *k, uint32_t opcode, uint64_t node, const void *body, size_t size) {
@@ -60,8 +63,8 @@ static void send_raw(const struct kernel *k, uint32_t opcode, uint64_t node, con
                                          .opcode = opcode,
                                          .unique = opcode + 1000,
                                          .nodeid = node,
-                                         .uid = geteuid(),
-                                         .gid = getegid()};
+                                         .uid = k->uid,
+                                         .gid = k->uid};
 
         CHECK(send(k->stream, &h, sizeof h, MSG_NOSIGNAL) == sizeof h);
         CHECK(send(k->stream, body, size, MSG_NOSIGNAL) == (ssize_t)size);
@@ -115,6 +118,7 @@ static void begin(struct kernel *k) {
         int pair[2];
 
         make_tree(k);
+        k->uid = geteuid();
         CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
         (void)fflush(stdout);
         k->pid = fork();
@@ -199,6 +203,29 @@ static void makes_moves_and_removes(void) {
         CHECK(ask_name(&k, FUSE_UNLINK, 1, NULL, 0, "twice") == 0);
         CHECK(ask_name(&k, FUSE_RMDIR, 1, NULL, 0, "d") == -ENOTEMPTY);
         CHECK(ask_name(&k, FUSE_RMDIR, 1, NULL, 0, "folder") == 0);
+        CHECK(finish(&k) == 0);
+}
+
+static void a_file_is_whose_who_made_it(void) {
+        static struct kernel k;
+        const struct fuse_create_in create = {.flags = O_RDWR, .mode = S_IFREG | 0600};
+        const struct fuse_mkdir_in mkdir_in = {.mode = 0777};
+
+        if (geteuid() != 0) {
+                (void)printf("# not root: not tried\n");
+                return;
+        }
+        begin(&k);
+        CHECK(ask_name(&k, FUSE_MKDIR, 1, &mkdir_in, sizeof mkdir_in, "open") == 0);
+        uint64_t folder = entry(&k)->nodeid;
+        k.uid = 1234;
+        CHECK(ask_name(&k, FUSE_CREATE, folder, &create, sizeof create, "mine") == 0);
+        CHECK(entry(&k)->attr.uid == 1234 && entry(&k)->attr.gid == 1234);
+        CHECK(ask_name(&k, FUSE_MKDIR, folder, &mkdir_in, sizeof mkdir_in, "mine-too") == 0 &&
+              entry(&k)->attr.uid == 1234);
+        CHECK(ask_name(&k, FUSE_CREATE, 1, &create, sizeof create, "not-mine") == -EACCES);
+        k.uid = 0;
+        CHECK(ask_name(&k, FUSE_CREATE, 1, &create, sizeof create, "root's") == 0 && entry(&k)->attr.uid == 0);
         CHECK(finish(&k) == 0);
 }
 
@@ -309,5 +336,6 @@ static void ends_with_what_is_no_message(void) {
         CHECK(finish(&k) == EPROTO);
 }
 
-TEST_MAIN(TEST(reads_and_writes), TEST(makes_moves_and_removes), TEST(lists_a_folder), TEST(leads_nowhere_else),
-          TEST(takes_no_number_that_is_none), TEST(bounds_what_is_asked), TEST(ends_with_what_is_no_message))
+TEST_MAIN(TEST(reads_and_writes), TEST(makes_moves_and_removes), TEST(a_file_is_whose_who_made_it),
+          TEST(lists_a_folder), TEST(leads_nowhere_else), TEST(takes_no_number_that_is_none),
+          TEST(bounds_what_is_asked), TEST(ends_with_what_is_no_message))

@@ -45,7 +45,10 @@ static int serve(const char *tree, bool live, struct err *err) {
         s.stream = open_stream(STREAM);
         if (s.stream < 0)
                 return err_set(err, s.stream, "nobody connected");
-        int r = fuse_server_run(&s);
+        int r = fuse_server_confine();
+        if (r < 0)
+                return err_set(err, r, "the file server could not confine itself");
+        r = fuse_server_run(&s);
         return r < 0 ? err_set(err, r, "the machine's files are not served any more") : 0;
 }
 
