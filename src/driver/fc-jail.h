@@ -16,9 +16,6 @@
 #define JAIL_INITRD "/initrd"
 #define JAIL_VSOCK  "/v.sock"
 
-/* Ports of the host's, that the machine connects to: at JAIL_VSOCK "_" PORT is who answers. */
-enum { JAIL_PORT_LINE = 1, JAIL_PORT_TREE, JAIL_PORT_LIVE };
-
 struct jail {
         const char *jailer, *program; /* program: with no link in it, because its last part names the folder */
         const char *base;             /* a folder that is covered by what is made here */
@@ -38,5 +35,6 @@ int jail_path(const struct jail *j, const char *inside, char ret[108], struct er
 /* Makes the root in this mount namespace, which is to be private. image: folder with `kernel` and `initrd`. */
 int jail_build(const struct jail *j, const char *image, struct err *err);
 
-/* A socket that Firecracker, and root, can connect to for this port of the machine's; not blocking. */
+/* A socket for this port of the host's, which the machine may connect to: Firecracker looks for it at JAIL_VSOCK "_"
+ * PORT. Not blocking. */
 int jail_listen(const struct jail *j, unsigned port, struct err *err);

@@ -73,15 +73,14 @@ static void check_file(const struct jail *j, const char *inside, const char *tex
 
 static void check_socket(const struct jail *j) {
         struct sockaddr_un at = {.sun_family = AF_UNIX};
-        _cleanup_fd_ int door = jail_listen(j, JAIL_PORT_TREE, NULL),
-                         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        _cleanup_fd_ int door = jail_listen(j, 2, NULL), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         struct stat st;
 
         CHECK(door >= 0 && jail_path(j, "/v.sock_2", at.sun_path, NULL) == 0);
         CHECK(lstat(at.sun_path, &st) == 0 && S_ISSOCK(st.st_mode) && (st.st_mode & 0777) == 0600 &&
               st.st_uid == j->id_base + 1);
         CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
-        CHECK(jail_listen(j, JAIL_PORT_TREE, NULL) == -EADDRINUSE);
+        CHECK(jail_listen(j, 2, NULL) == -EADDRINUSE);
 }
 
 /* Everything in it is seen by the jailer's own recursive bind, and by no other mount namespace. */

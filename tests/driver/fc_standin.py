@@ -2,15 +2,25 @@
 
 It judges questions by the description itself: methods and paths, the bodies' schemas (with nothing that they do not
 name), and when a question may be asked ("Pre-boot only", "Post-boot only", a fresh process, a paused machine).
-`boot` is called when the machine starts: by itself the stand-in runs nothing.
+`boot` is called when the machine starts.
+
+As a program it stands in for the jailer, too: it takes its words, makes of the root what the jailer would, serves the
+API there and boots what it is told in QEMU, emulated. QEMU has no vsock without the host's kernel, so that the
+machine's streams are virtio-serial ports, each connected to the socket that Firecracker would connect to.
 
 The description is not part of this project. DESCRIPTION says where one may lie; tests that need it are skipped without.
 """
+import argparse
+import ctypes
 import http.server
 import json
 import os
 import re
+import shutil
+import signal
 import socketserver
+import subprocess
+import sys
 import threading
 
 import yaml
@@ -183,3 +193,93 @@ class Standin:
         if path == "/version":
             return {"firecracker_version": self.description.version}
         raise Wrong(f"the stand-in does not know what {path} is")
+
+
+class Jail:
+    """What the jailer makes of its words, with the checks that it does."""
+
+    def __init__(self, words):
+        p = argparse.ArgumentParser(allow_abbrev=False)
+        for name in ("id", "exec-file", "uid", "gid", "chroot-base-dir", "netns"):
+            p.add_argument(f"--{name}", required=True)
+        p.add_argument("--resource-limit", action="append", default=[])
+        ours, theirs = words[:words.index("--")], words[words.index("--") + 1:]
+        self.words = p.parse_args(ours)
+        assert re.fullmatch(r"[A-Za-z0-9-]{1,64}", self.words.id), "an id"
+        program = os.path.realpath(self.words.exec_file)
+        assert os.access(program, os.X_OK) and os.path.realpath(self.words.chroot_base_dir) == self.words.chroot_base_dir
+        assert theirs[0] == "--api-sock" and len(theirs) == 2
+        self.uid, self.gid = int(self.words.uid), int(self.words.gid)
+        self.root = f"{self.words.chroot_base_dir}/{os.path.basename(program)}/{self.words.id}/root"
+        self.socket = self.root + theirs[1]
+        os.makedirs(self.root, exist_ok=True)
+        shutil.copy(program, self.root)
+        for name in ("", "/dev", "/dev/net", "/run"):
+            os.makedirs(self.root + name, exist_ok=True)
+            os.chmod(self.root + name, 0o700)
+            os.chown(self.root + name, self.uid, self.gid)
+        self.network = os.open(self.words.netns, os.O_RDONLY)
+
+    def become(self):
+        """In the child that executes QEMU."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.setns(self.network, 0x40000000) == 0
+        os.setgroups([])
+        os.setresgid(self.gid, self.gid, self.gid)
+        os.setresuid(self.uid, self.uid, self.uid)
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+    def host(self, path):
+        """A path as Firecracker would see it."""
+        assert path.startswith("/") and ".." not in path
+        return self.root + path
+
+
+def clock_khz():
+    with open("/proc/cpuinfo", encoding="ascii") as f:
+        return int(float(re.search(r"cpu MHz\s*: ([\d.]+)", f.read()).group(1)) * 1000)
+
+
+def kernel_words(told):
+    words = told["/boot-source"]["boot_args"].replace("stockade.streams=vsock", "stockade.streams=ports")
+    return words.replace("reboot=k", "reboot=t") + f" mitigations=off tsc_early_khz={clock_khz()} tsc=reliable"
+
+
+def streams(jail, told):
+    path = jail.host(told["/vsock"]["uds_path"])
+    for port in range(1, 8):
+        if os.path.exists(f"{path}_{port}"):
+            yield "-chardev", f"socket,id=s{port},path={path}_{port}"
+            yield "-device", f"virtserialport,chardev=s{port},name=s{port},nr={port}"
+
+
+def qemu_words(jail, told):
+    machine, source = told["/machine-config"], told["/boot-source"]
+    words = ["/usr/bin/qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+             "-M", "microvm,acpi=on,pit=off,pic=off,rtc=on,isa-serial=off", "-global", "virtio-mmio.force-legacy=false",
+             "-accel", "tcg", "-cpu", "max", "-smp", str(machine["vcpu_count"]), "-m", f"{machine['mem_size_mib']}M",
+             "-kernel", jail.host(source["kernel_image_path"]), "-initrd", jail.host(source["initrd_path"]),
+             "-append", kernel_words(told), "-device", "virtio-serial-device"]
+    for pair in streams(jail, told):
+        words += pair
+    for path, body in told.items():
+        if path.startswith("/network-interfaces/"):
+            words += ["-netdev", f"tap,id=n,ifname={body['host_dev_name']},script=no,downscript=no,vhost=off",
+                      "-device", "virtio-net-device,netdev=n"]
+    return words
+
+
+def main():
+    jail = Jail(sys.argv[1:])
+    over = threading.Event()
+
+    def boot(told):
+        qemu = subprocess.Popen(qemu_words(jail, told), stdin=subprocess.DEVNULL, preexec_fn=jail.become)
+        threading.Thread(target=lambda: (qemu.wait(), over.set()), daemon=True).start()
+
+    with Standin(jail.socket, Description(), boot):
+        over.wait()
+
+
+if __name__ == "__main__":
+    main()
