@@ -45,6 +45,7 @@ static const struct kind kinds[] = {
         {FUSE_CREATE, sizeof(struct fuse_create_in), TAIL_NAME, false},
         {FUSE_READ, sizeof(struct fuse_read_in), TAIL_NONE, false},
         {FUSE_READDIR, sizeof(struct fuse_read_in), TAIL_NONE, false},
+        {FUSE_READDIRPLUS, sizeof(struct fuse_read_in), TAIL_NONE, false},
         {FUSE_WRITE, sizeof(struct fuse_write_in), TAIL_DATA, false},
         {FUSE_RELEASE, sizeof(struct fuse_release_in), TAIL_NONE, false},
         {FUSE_RELEASEDIR, sizeof(struct fuse_release_in), TAIL_NONE, false},

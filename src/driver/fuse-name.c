@@ -34,10 +34,18 @@ static int tell(struct fuse_server *s, int folder, const char *name, struct fuse
         return sizeof *ret;
 }
 
+/* What is not there, where nobody else makes files, is believed as well: node 0. */
 int fuse_name_lookup(struct fuse_server *s, const struct fuse_message *m) {
+        struct fuse_entry_out *out = fuse_server_answer(s);
         int folder = folder_of(s, m->head.nodeid);
 
-        return folder < 0 ? folder : tell(s, folder, m->name, fuse_server_answer(s));
+        if (folder < 0)
+                return folder;
+        int r = tell(s, folder, m->name, out);
+        if (r != -ENOENT || s->live)
+                return r;
+        *out = (struct fuse_entry_out){.entry_valid = fuse_server_trust(s)};
+        return sizeof *out;
 }
 
 /* --- as somebody --- */
@@ -215,37 +223,59 @@ struct entry {
         char name[];
 };
 
-/* The beginning of these entries as the machine's kernel wants them, as far as they fit. */
-static size_t pack(const unsigned char *entries, size_t size, unsigned char *out, size_t room) {
-        size_t used = 0;
+struct listing {
+        struct fuse_server *server;
+        int folder;
+        bool plus; /* with what each name leads to, counted as if it had been looked up */
+        unsigned char *out;
+        size_t used, room;
+};
 
-        for (size_t at = 0; at < size;) {
-                const struct entry *e = (const struct entry *)(const void *)(entries + at);
-                size_t name = strlen(e->name), whole = FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + name);
+static bool is_name(const struct entry *e) {
+        return !str_eq(e->name, ".") && !str_eq(e->name, "..");
+}
 
-                if (used + whole > room)
-                        break;
-                const struct fuse_dirent d = {
-                        .ino = e->inode, .off = (uint64_t)e->next, .namelen = (uint32_t)name, .type = e->type};
-                memset(out + used, 0, whole);
-                memcpy(out + used, &d, FUSE_NAME_OFFSET);
-                memcpy(out + used + FUSE_NAME_OFFSET, e->name, name);
-                used += whole;
-                at += e->size;
-        }
-        return used;
+/* False: it does not fit. A name that leads nowhere by now is told without a node. */
+static bool pack_one(struct listing *l, const struct entry *e) {
+        struct fuse_entry_out found = {0};
+        size_t name = strlen(e->name), before = l->plus ? sizeof found : 0,
+               whole = FUSE_DIRENT_ALIGN(before + FUSE_NAME_OFFSET + name);
+        const struct fuse_dirent d = {
+                .ino = e->inode, .off = (uint64_t)e->next, .namelen = (uint32_t)name, .type = e->type};
+
+        if (whole > l->room - l->used)
+                return false;
+        unsigned char *at = l->out + l->used;
+        memset(at, 0, whole);
+        if (l->plus && is_name(e) && tell(l->server, l->folder, e->name, &found) > 0)
+                memcpy(at, &found, sizeof found);
+        memcpy(at + before, &d, FUSE_NAME_OFFSET);
+        memcpy(at + before + FUSE_NAME_OFFSET, e->name, name);
+        l->used += whole;
+        return true;
 }
 
 int fuse_name_readdir(struct fuse_server *s, const struct fuse_message *m) {
         static _Alignas(8) unsigned char entries[32768];
+        struct listing l = {.server = s,
+                            .folder = folder_of(s, m->head.nodeid),
+                            .plus = m->head.opcode == FUSE_READDIRPLUS,
+                            .out = fuse_server_answer(s),
+                            .room = MIN(m->in.read.size, FUSE_IO_MAX)};
         int fd = fuse_handles_find(&s->handles, m->in.read.fh);
 
-        if (fd < 0)
-                return fd;
+        if (l.folder < 0 || fd < 0)
+                return l.folder < 0 ? l.folder : fd;
         if (lseek(fd, (off_t)m->in.read.offset, SEEK_SET) < 0)
                 return -errno;
         long n = syscall(SYS_getdents64, fd, entries, sizeof entries);
         if (n < 0)
                 return -errno;
-        return (int)pack(entries, (size_t)n, fuse_server_answer(s), MIN(m->in.read.size, FUSE_IO_MAX));
+        for (size_t at = 0; at < (size_t)n;) {
+                const struct entry *e = (const struct entry *)(const void *)(entries + at);
+                if (!pack_one(&l, e))
+                        break;
+                at += e->size;
+        }
+        return (int)l.used;
 }

@@ -78,7 +78,8 @@ static int begin(struct fuse_server *s, const struct fuse_message *m) {
                                       .minor = MINOR,
                                       .max_readahead = MIN(in->max_readahead, FUSE_IO_MAX),
                                       .flags = in->flags & (FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_MAX_PAGES |
-                                                            FUSE_PARALLEL_DIROPS | FUSE_CACHE_SYMLINKS),
+                                                            FUSE_PARALLEL_DIROPS | FUSE_CACHE_SYMLINKS |
+                                                            FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO),
                                       .max_background = 16,
                                       .congestion_threshold = 12,
                                       .max_write = FUSE_IO_MAX,
@@ -129,6 +130,7 @@ static fuse_operation *const operations[] = {[FUSE_INIT] = begin,
                                              [FUSE_CREATE] = fuse_name_create,
                                              [FUSE_READLINK] = fuse_name_readlink,
                                              [FUSE_READDIR] = fuse_name_readdir,
+                                             [FUSE_READDIRPLUS] = fuse_name_readdir,
                                              [FUSE_GETATTR] = fuse_file_getattr,
                                              [FUSE_SETATTR] = fuse_file_setattr,
                                              [FUSE_OPEN] = fuse_file_open,
