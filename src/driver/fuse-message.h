@@ -14,6 +14,10 @@
 #define FUSE_MESSAGE_MAX (FUSE_IO_MAX + 4096)
 #define FUSE_LINK_MAX    4095 /* bytes of a symbolic link */
 
+/* From the server, as the error of an answer to nothing (unique is 0): the machine's kernel remembers too many files.
+ * It is for who carries messages and not for the kernel, which has no such word. */
+#define FUSE_NOTICE_MANY 1000
+
 union fuse_fixed {
         struct fuse_init_in init;
         struct fuse_forget_in forget;

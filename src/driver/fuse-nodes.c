@@ -90,6 +90,7 @@ int64_t fuse_nodes_look(struct fuse_nodes *n, int folder, const char *name, stru
         found.next = n->hashes[hash];
         n->hashes[hash] = i;
         n->nodes[i] = found;
+        n->total++;
         return i;
 }
 
@@ -103,6 +104,7 @@ static void remove_node(struct fuse_nodes *n, uint32_t i) {
         fd_close(&node->fd);
         node->next = n->free;
         n->free = i;
+        n->total--;
 }
 
 void fuse_nodes_forget(struct fuse_nodes *n, uint64_t number, uint64_t count) {

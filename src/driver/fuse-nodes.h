@@ -22,8 +22,9 @@ struct fuse_node {
 struct fuse_nodes {
         struct fuse_node *nodes;
         uint32_t *hashes;
-        uint32_t used; /* nodes were ever used: 1 to used */
-        uint32_t free; /* the first of those that are free again */
+        uint32_t used;  /* nodes were ever used: 1 to used */
+        uint32_t free;  /* the first of those that are free again */
+        uint32_t total; /* of those that are not */
 };
 
 /* root: a descriptor of the tree's top, taken over on success; it has the number 1 (FUSE_ROOT_ID) for good. */

@@ -10,6 +10,8 @@
 
 #define MINOR    31    /* of FUSE 7: newer kernels speak it, and all that is answered here is in it */
 #define FOR_GOOD 86400 /* seconds */
+#define MANY     (FUSE_NODES_MAX * 3 / 4)
+#define MORE     1000 /* until it is asked again */
 
 static_assert(FUSE_MESSAGE_MAX >= sizeof(struct fuse_out_header) + FUSE_IO_MAX, "an answer has room for a read");
 
@@ -164,6 +166,18 @@ static int answer(struct fuse_server *s, const struct fuse_message *m, int said)
         return fd_write_full(s->stream, s->out, h->len);
 }
 
+/* A kernel keeps what it has seen as long as there is memory, and each file is a descriptor here. */
+static int mind(struct fuse_server *s) {
+        const struct fuse_out_header notice = {.len = sizeof notice, .error = FUSE_NOTICE_MANY};
+
+        if (s->nodes.total < s->many)
+                s->notice = s->many;
+        if (s->nodes.total < s->notice)
+                return 0;
+        s->notice = s->nodes.total + MORE;
+        return fd_write_full(s->stream, &notice, sizeof notice);
+}
+
 /* 1: a message is there; 0: the stream ended between two. */
 static int receive(struct fuse_server *s, size_t *ret_size) {
         struct fuse_in_header h;
@@ -200,7 +214,10 @@ static int serve(struct fuse_server *s) {
                         r = operate(s, &m);
                 if (!s->met)
                         return -EPROTO;
-                if (!fuse_message_is_mute(&m) && (r = answer(s, &m, r)) < 0)
+                r = fuse_message_is_mute(&m) ? 0 : answer(s, &m, r);
+                if (r == 0)
+                        r = mind(s);
+                if (r < 0)
                         return r;
         }
         return 0;
@@ -213,6 +230,7 @@ int fuse_server_run(struct fuse_server *s) {
                 return r;
         (void)umask(0);
         s->met = s->over = false;
+        s->many = s->notice = s->many ? s->many : MANY;
         fuse_handles_begin(&s->handles);
         r = serve(s);
         fuse_handles_end(&s->handles);

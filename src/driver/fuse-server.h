@@ -13,16 +13,18 @@
 #include "driver/fuse-nodes.h"
 
 struct fuse_server {
-        int stream; /* to the machine */
-        int tree;   /* taken over */
-        int proc;   /* /proc/self/fd: the way from a node to a file that can be read */
-        bool live;  /* others change the tree, too: what was read is believed for a second, and not for good */
+        int stream;    /* to the machine */
+        int tree;      /* taken over */
+        int proc;      /* /proc/self/fd: the way from a node to a file that can be read */
+        bool live;     /* others change the tree, too: what was read is believed for a second, and not for good */
+        uint32_t many; /* nodes from which on the machine is asked to forget; 0: as usual */
 
         /* the server's own */
         struct fuse_nodes nodes;
         struct fuse_handles handles;
         bool met; /* FUSE_INIT came */
         bool over;
+        uint32_t notice; /* nodes at which it is asked next */
         _Alignas(8) unsigned char in[FUSE_MESSAGE_MAX];
         _Alignas(8) unsigned char out[FUSE_MESSAGE_MAX];
 };

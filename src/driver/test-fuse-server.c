@@ -29,7 +29,8 @@ struct kernel {
         char folder[64]; /* `tree` in it is served, `secret` beside it is not */
         pid_t pid;
         int stream;
-        uid_t uid;   /* who asks; also the group */
+        uid_t uid; /* who asks; also the group */
+        unsigned notices;
         size_t size; /* of the last answer */
         _Alignas(8) unsigned char answer[8192];
 };
@@ -63,6 +64,7 @@ static int serve(const char *folder, int stream) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)snprintf(path, sizeof path, "%s/tree", folder);
         s.stream = stream;
+        s.many = 3;
         s.tree = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         s.proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (s.tree < 0 || s.proc < 0 || (!SANITIZED && geteuid() == 0 && fuse_server_confine() < 0))
@@ -87,8 +89,11 @@ static int ask(struct kernel *k, uint32_t opcode, uint64_t node, const void *bod
         struct fuse_out_header h;
 
         send_raw(k, opcode, node, body, size);
-        if (fd_read_full(k->stream, &h, sizeof h) != sizeof h)
-                return -EPIPE;
+        do {
+                if (fd_read_full(k->stream, &h, sizeof h) != sizeof h)
+                        return -EPIPE;
+                k->notices += h.error == FUSE_NOTICE_MANY && h.unique == 0 && h.len == sizeof h;
+        } while (h.error == FUSE_NOTICE_MANY);
         k->size = h.len - sizeof h;
         CHECK(h.unique == opcode + 1000 && k->size < sizeof k->answer);
         CHECK(fd_read_full(k->stream, k->answer, k->size) == (ssize_t)k->size);
@@ -280,6 +285,7 @@ static void lists_with_attributes(void) {
                         at += FUSE_DIRENTPLUS_SIZE(d);
                 }
         CHECK(seen == 7 && nodes == 5);
+        CHECK(k.notices == 1); /* there were three, and not a thousand more since */
         CHECK(look(&k, 1, "file") == file && entry(&k)->attr.size == 10);
         send_raw(&k, FUSE_FORGET, file, &forget, sizeof forget);
         CHECK(ask(&k, FUSE_GETATTR, file, &getattr, sizeof getattr) == 0);

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -12,8 +13,10 @@
 #include "driver/fuse-message.h"
 
 #define DEVICE "/dev/fuse"
+#define CACHES "/proc/sys/vm/drop_caches"
 
 static _Alignas(8) unsigned char bytes[FUSE_MESSAGE_MAX];
+static int caches = -EBADF; /* opened before the machine's tree is another */
 
 /* A question that was taken back while it was read is none. */
 static int carry_questions(int device, int stream) {
@@ -30,10 +33,21 @@ static int carry_questions(int device, int stream) {
         }
 }
 
+/* In a process of its own: the kernel must not wait here for answers that are to be carried. */
+static void forget_unused(void) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                (void)!pwrite(caches, "2\n", 2, 0);
+                _exit(0);
+        }
+}
+
 /* An answer that nobody waits for any more is refused by the device, and that is all. */
 static int carry_answers(int stream, int device) {
         struct fuse_out_header h;
 
+        (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
         for (;;) {
                 ssize_t n = fd_read_full(stream, bytes, sizeof h);
                 if (n < (ssize_t)sizeof h)
@@ -44,7 +58,9 @@ static int carry_answers(int stream, int device) {
                 n = fd_read_full(stream, bytes + sizeof h, h.len - sizeof h);
                 if (n < 0 || (size_t)n < h.len - sizeof h)
                         return n < 0 ? (int)n : -EPIPE;
-                if (write(device, bytes, h.len) < 0 && errno == ENODEV)
+                if (h.unique == 0 && h.error == FUSE_NOTICE_MANY)
+                        forget_unused();
+                else if (write(device, bytes, h.len) < 0 && errno == ENODEV)
                         return 0;
         }
 }
@@ -67,6 +83,8 @@ int vm_fuse_mount(const char *at, int stream, struct err *err) {
 
         if (device < 0)
                 return err_set(err, -errno, "the machine cannot open " DEVICE);
+        if (caches < 0)
+                caches = open(CACHES, O_WRONLY | O_CLOEXEC);
         (void)snprintf(options, sizeof options,
                        "fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other", device);
         if (mount("files", at, "fuse", MS_NOSUID | MS_NODEV, options) < 0)

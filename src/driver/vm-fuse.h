@@ -1,5 +1,6 @@
 /* A machine's side of its files, where there is no virtiofs: what its kernel asks on /dev/fuse goes over a stream to
- * the file server outside (fuse-server.h), and what comes back is the answer. Nothing is looked at on the way. */
+ * the file server outside (fuse-server.h), and what comes back is the answer. Only the server's notice is understood
+ * here: then the kernel is made to forget what it does not use. */
 #pragma once
 
 #include "base/err.h"
