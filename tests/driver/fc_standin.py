@@ -2,8 +2,6 @@
 
 It judges questions by the description itself: methods and paths, the bodies' schemas (with nothing that they do not
 name), and when a question may be asked ("Pre-boot only", "Post-boot only", a fresh process, a paused machine).
-`boot` is called when the machine starts.
-
 As a program it stands in for the jailer, too: it takes its words, makes of the root what the jailer would, serves the
 API there and boots what it is told in QEMU, emulated. QEMU has no vsock without the host's kernel, so that the
 machine's streams are virtio-serial ports, each connected to the socket that Firecracker would connect to.
@@ -12,13 +10,16 @@ The description is not part of this project. DESCRIPTION says where one may lie;
 """
 import argparse
 import ctypes
+import fcntl
 import http.server
 import json
 import os
+import queue
 import re
 import shutil
 import signal
 import socketserver
+import struct
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ import threading
 import yaml
 
 DESCRIPTION = os.environ.get("STOCKADE_FIRECRACKER_API", "/usr/share/doc/firecracker/firecracker.yaml")
+LIBC = ctypes.CDLL(None, use_errno=True)
 KINDS = {"string": str, "boolean": bool, "object": dict, "array": list}
 
 
@@ -36,7 +38,7 @@ class Wrong(Exception):
 class Description:
     def __init__(self, path=DESCRIPTION):
         with open(path, encoding="utf-8") as f:
-            self.text = yaml.safe_load(f)
+            self.text = yaml.load(f, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         self.version = self.text["info"]["version"]
         # {drive_id} and the like: one part of a path
         self.paths = [(re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/?]+)", path) + r"\Z"), methods)
@@ -92,10 +94,11 @@ def unique(pairs):
 
 
 class Standin:
-    """state: what GET / says. told: path → body, of what was accepted; asked: all of it, in order."""
+    """state: what GET / says. told: path → body, of what was accepted; asked: all of it, in order. boot(told) and
+    link(body) are called when the machine starts, and when it gets a link: Firecracker opens its tap then."""
 
-    def __init__(self, socket, description, boot=lambda told: None):
-        self.description, self.boot = description, boot
+    def __init__(self, socket, description, boot=lambda told: None, link=lambda body: None):
+        self.description, self.boot, self.link = description, boot, link
         self.state, self.told, self.asked = "Not started", {}, []
         self.lock = threading.Lock()
         standin = self
@@ -180,6 +183,8 @@ class Standin:
                 raise Wrong("there is nothing to boot")
             self.boot(self.told)
             self.state = "Running"
+        elif path.startswith("/network-interfaces/"):
+            self.link(body)
         elif path == "/vm":
             self.state = {"Paused": "Paused", "Resumed": "Running"}[body["state"]]
         elif path == "/snapshot/load":
@@ -219,15 +224,22 @@ class Jail:
             os.chmod(self.root + name, 0o700)
             os.chown(self.root + name, self.uid, self.gid)
         self.network = os.open(self.words.netns, os.O_RDONLY)
+        self.tap = None
+
+    def open_tap(self, body):
+        """For this thread alone the network is Firecracker's."""
+        assert LIBC.setns(self.network, 0x40000000) == 0  # CLONE_NEWNET
+        self.tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        name = body["host_dev_name"].encode()
+        fcntl.ioctl(self.tap, 0x400454ca, struct.pack("16sH22x", name, 0x5002))  # TUNSETIFF: tap, no info, headers
 
     def become(self):
         """In the child that executes QEMU."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        assert libc.setns(self.network, 0x40000000) == 0
+        assert LIBC.setns(self.network, 0x40000000) == 0
         os.setgroups([])
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
-        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
     def host(self, path):
         """A path as Firecracker would see it."""
@@ -262,23 +274,19 @@ def qemu_words(jail, told):
              "-append", kernel_words(told), "-device", "virtio-serial-device"]
     for pair in streams(jail, told):
         words += pair
-    for path, body in told.items():
-        if path.startswith("/network-interfaces/"):
-            words += ["-netdev", f"tap,id=n,ifname={body['host_dev_name']},script=no,downscript=no,vhost=off",
-                      "-device", "virtio-net-device,netdev=n"]
+    if jail.tap is not None:
+        words += ["-netdev", f"tap,id=n,fd={jail.tap},vhost=off", "-device", "virtio-net-device,netdev=n"]
     return words
 
 
 def main():
-    jail = Jail(sys.argv[1:])
-    over = threading.Event()
-
-    def boot(told):
-        qemu = subprocess.Popen(qemu_words(jail, told), stdin=subprocess.DEVNULL, preexec_fn=jail.become)
-        threading.Thread(target=lambda: (qemu.wait(), over.set()), daemon=True).start()
-
-    with Standin(jail.socket, Description(), boot):
-        over.wait()
+    jail, started = Jail(sys.argv[1:]), queue.Queue()
+    with Standin(jail.socket, Description(), started.put, jail.open_tap):
+        told = started.get()
+        # by this thread, with which QEMU ends
+        qemu = subprocess.Popen(qemu_words(jail, told), stdin=subprocess.DEVNULL, preexec_fn=jail.become,
+                                pass_fds=[jail.tap] if jail.tap is not None else [])
+        sys.exit(qemu.wait())
 
 
 if __name__ == "__main__":
