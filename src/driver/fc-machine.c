@@ -21,7 +21,6 @@
 #include "driver/vm-qemu.h"
 #include "driver/vm-stream.h"
 
-#define BASE   "/sys" /* of the host's tree: the keeper needs nothing of it */
 #define TAP    "box"
 #define API_MS 5000
 
@@ -209,7 +208,7 @@ int fc_machine_start(const struct machine_facts *f, const struct fc_facts *fc, s
                           .fc = fc,
                           .jail = {.jailer = fc->jailer,
                                    .program = fc->program,
-                                   .base = BASE,
+                                   .base = fc->base,
                                    .id = fc->id,
                                    .id_base = f->id_base},
                           .network = -EBADF,

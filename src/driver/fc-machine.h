@@ -8,6 +8,7 @@ struct fc_facts {
         const char *jailer, *program; /* jail_find */
         const char *files;            /* path of stockade-vm-files; for machines that have a tree */
         const char *id;               /* of the sandbox */
+        const char *base;             /* a folder that is covered by Firecracker's root: not where the tree is */
         bool linked;                  /* it has a link to this network namespace */
 };
 

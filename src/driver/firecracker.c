@@ -29,6 +29,7 @@
 #define BEGIN_MS 35000
 #define PROBE_MS 5000
 #define KVM      "/dev/kvm"
+#define BASE     "/sys" /* of the host's tree: the keeper needs nothing of it */
 
 struct programs {
         char jailer[PATH_MAX], firecracker[PATH_MAX], files[PATH_MAX], image[PATH_MAX];
@@ -68,8 +69,12 @@ static int start_machine(const struct keeper_task *t, const struct programs *p, 
                                   .live = vm_plan_is_live(&t->plan),
                                   .kvm = true,
                                   .errors = errors};
-        const struct fc_facts fc = {
-                .jailer = p->jailer, .program = p->firecracker, .files = p->files, .id = t->id, .linked = t->networked};
+        const struct fc_facts fc = {.jailer = p->jailer,
+                                    .program = p->firecracker,
+                                    .files = p->files,
+                                    .id = t->id,
+                                    .base = BASE,
+                                    .linked = t->networked};
 
         machine_limits(&t->plan, &f);
         int r = fc_machine_start(&f, &fc, ret, NULL, BOOT_MS, err);
@@ -132,7 +137,7 @@ static int boot(const struct programs *p, uint32_t id_base, char release[32], st
                                         .memory = 64U << 20,
                                         .cpus = 1,
                                         .errors = -EBADF};
-        const struct fc_facts fc = {.jailer = p->jailer, .program = p->firecracker, .id = "probe"};
+        const struct fc_facts fc = {.jailer = p->jailer, .program = p->firecracker, .id = "probe", .base = BASE};
 
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 return err_set(err, -errno, "could not make namespaces to try a machine in");

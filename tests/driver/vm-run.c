@@ -68,7 +68,8 @@ static int listen_at(const char *path, struct err *err) {
 static int start(const struct machine_facts *f, char **argv, struct machine *ret, struct err *err) {
         if (!argv[5] || !argv[6])
                 return machine_start(f, ret, err);
-        const struct fc_facts fc = {.jailer = argv[5], .program = argv[6], .files = argv[7], .id = "0123456789abcdef"};
+        const struct fc_facts fc = {
+                .jailer = argv[5], .program = argv[6], .files = argv[7], .id = "0123456789abcdef", .base = "/srv"};
         return fc_machine_start(f, &fc, ret, NULL, BEGIN_MS, err);
 }
 
