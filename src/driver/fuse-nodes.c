@@ -14,14 +14,15 @@ static uint32_t hash_of(uint64_t device, uint64_t inode, uint64_t mount) {
         return (uint32_t)((inode * 0x9e3779b97f4a7c15U ^ device * 31 ^ mount * 131) >> 40) % HASHES;
 }
 
-int fuse_nodes_begin(struct fuse_nodes *n, int root) {
+int fuse_nodes_begin(struct fuse_nodes *n, int root, uint32_t most) {
         struct stat st;
 
         if (fstat(root, &st) < 0)
                 return -errno;
         if (!S_ISDIR(st.st_mode))
                 return -ENOTDIR;
-        *n = (struct fuse_nodes){.nodes = calloc(FUSE_NODES_MAX + 1, sizeof *n->nodes),
+        *n = (struct fuse_nodes){.most = MIN(most, FUSE_NODES_MAX),
+                                 .nodes = calloc(FUSE_NODES_MAX + 1, sizeof *n->nodes),
                                  .hashes = calloc(HASHES, sizeof *n->hashes),
                                  .used = FUSE_ROOT_ID};
         if (!n->nodes || !n->hashes) {
@@ -57,6 +58,8 @@ static uint32_t find_same(const struct fuse_nodes *n, const struct fuse_node *wa
 static uint32_t take_free(struct fuse_nodes *n) {
         uint32_t i = n->free;
 
+        if (n->total >= n->most)
+                return 0;
         if (i)
                 n->free = n->nodes[i].next;
         else if (n->used < FUSE_NODES_MAX)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#define FUSE_NODES_MAX 60000U /* less than descriptors that a place allows (vm-place.c) */
+#define FUSE_NODES_MAX 60000U
 
 struct fuse_node {
         int fd; /* O_PATH; negative: this number is nobody's */
@@ -20,6 +20,7 @@ struct fuse_node {
 };
 
 struct fuse_nodes {
+        uint32_t most; /* nodes that there may be: each is a descriptor */
         struct fuse_node *nodes;
         uint32_t *hashes;
         uint32_t used;  /* nodes were ever used: 1 to used */
@@ -28,7 +29,7 @@ struct fuse_nodes {
 };
 
 /* root: a descriptor of the tree's top, taken over on success; it has the number 1 (FUSE_ROOT_ID) for good. */
-int fuse_nodes_begin(struct fuse_nodes *n, int root);
+int fuse_nodes_begin(struct fuse_nodes *n, int root, uint32_t most);
 void fuse_nodes_end(struct fuse_nodes *n);
 
 /* NULL: there is no such node. */

@@ -10,8 +10,7 @@
 
 #define MINOR    31    /* of FUSE 7: newer kernels speak it, and all that is answered here is in it */
 #define FOR_GOOD 86400 /* seconds */
-#define MANY     (FUSE_NODES_MAX * 3 / 4)
-#define MORE     1000 /* until it is asked again */
+#define MORE     1000  /* until it is asked again */
 
 static_assert(FUSE_MESSAGE_MAX >= sizeof(struct fuse_out_header) + FUSE_IO_MAX, "an answer has room for a read");
 
@@ -224,13 +223,13 @@ static int serve(struct fuse_server *s) {
 }
 
 int fuse_server_run(struct fuse_server *s) {
-        int r = fuse_nodes_begin(&s->nodes, s->tree);
+        int r = fuse_nodes_begin(&s->nodes, s->tree, s->most);
 
         if (r < 0)
                 return r;
         (void)umask(0);
         s->met = s->over = false;
-        s->many = s->notice = s->many ? s->many : MANY;
+        s->many = s->notice = s->many ? s->many : s->nodes.most / 4 * 3;
         fuse_handles_begin(&s->handles);
         r = serve(s);
         fuse_handles_end(&s->handles);

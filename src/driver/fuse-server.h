@@ -17,7 +17,8 @@ struct fuse_server {
         int tree;      /* taken over */
         int proc;      /* /proc/self/fd: the way from a node to a file that can be read */
         bool live;     /* others change the tree, too: what was read is believed for a second, and not for good */
-        uint32_t many; /* nodes from which on the machine is asked to forget; 0: as usual */
+        uint32_t most; /* files that the machine may remember: as many descriptors */
+        uint32_t many; /* from which on it is asked to forget some; 0: three quarters of these */
 
         /* the server's own */
         struct fuse_nodes nodes;

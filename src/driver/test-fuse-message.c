@@ -149,14 +149,15 @@ static void nodes(void) {
         CHECK(mkdtemp(folder) != NULL);
         int root = open(folder, O_PATH | O_CLOEXEC);
         CHECK(mkdirat(root, "a", 0755) == 0 && symlinkat("/", root, "up") == 0);
-        CHECK(fuse_nodes_begin(&n, root) == 0);
+        CHECK(fuse_nodes_begin(&n, root, 2) == 0);
         CHECK(fuse_nodes_find(&n, 1)->fd == root && !fuse_nodes_find(&n, 0) && !fuse_nodes_find(&n, 2));
         CHECK(!fuse_nodes_find(&n, UINT64_MAX) && !fuse_nodes_find(&n, FUSE_NODES_MAX + 1));
         int64_t a = fuse_nodes_look(&n, root, "a", &st);
         CHECK(a == 2 && S_ISDIR(st.st_mode) && fuse_nodes_look(&n, root, "a", &st) == a);
         CHECK(fuse_nodes_look(&n, root, "b", &st) == -ENOENT);
         int64_t up = fuse_nodes_look(&n, root, "up", &st);
-        CHECK(up == 3 && S_ISLNK(st.st_mode)); /* the link itself: there is no way through it */
+        CHECK(up == 3 && S_ISLNK(st.st_mode));                 /* the link itself: there is no way through it */
+        CHECK(fuse_nodes_look(&n, root, ".", &st) == -ENFILE); /* there are two */
         CHECK(fuse_nodes_look(&n, fuse_nodes_find(&n, 3)->fd, "etc", &st) == -ENOTDIR);
         fuse_nodes_forget(&n, 2, 1);
         CHECK(fuse_nodes_find(&n, 2) && fuse_nodes_find(&n, 2)->generation == 1);

@@ -65,6 +65,7 @@ static int serve(const char *folder, int stream) {
         (void)snprintf(path, sizeof path, "%s/tree", folder);
         s.stream = stream;
         s.many = 3;
+        s.most = 100;
         s.tree = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         s.proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (s.tree < 0 || s.proc < 0 || (!SANITIZED && geteuid() == 0 && fuse_server_confine() < 0))

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,10 +33,21 @@ static int open_stream(int fd) {
         return stream;
 }
 
+/* Some are for what is open, and for what is looked at. */
+static uint32_t most_nodes(void) {
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+                return 0;
+        return (uint32_t)MIN(files.rlim_cur - MIN(files.rlim_cur / 4, (rlim_t)FUSE_HANDLES_MAX + 64),
+                             (rlim_t)FUSE_NODES_MAX);
+}
+
 static int serve(const char *tree, bool live, struct err *err) {
         static struct fuse_server s;
 
         s.live = live;
+        s.most = most_nodes();
         s.tree = open(tree, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (s.tree < 0)
                 return err_set(err, -errno, "cannot open the tree '%s'", tree);
