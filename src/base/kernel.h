@@ -116,6 +116,22 @@ static inline int kernel_pidfd_send_signal(int pidfd, int number, siginfo_t *inf
         return (int)kernel_result(syscall(SYS_pidfd_send_signal, pidfd, number, info, 0));
 }
 
+/* Which mount a descriptor is of. By offsets of struct statx: not every libc has it. */
+static inline int kernel_mount_number(int fd, uint64_t *ret) {
+        const unsigned want = 0x1000 /* STATX_MNT_ID */;
+        uint8_t said[256];
+        uint32_t mask;
+        int r = (int)kernel_result(syscall(SYS_statx, fd, "", 0x1000 /* AT_EMPTY_PATH */, want, said));
+
+        if (r < 0)
+                return r;
+        memcpy(&mask, said, sizeof mask);
+        if (!(mask & want))
+                return -ENOTSUP;
+        memcpy(ret, said + 0x90, sizeof *ret);
+        return 0;
+}
+
 /* The Landlock ABI of this kernel, or -errno (-ENOSYS: not built in, -EOPNOTSUPP: switched off at boot). */
 static inline int kernel_landlock_abi(void) {
         return (int)kernel_result(syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION));

@@ -245,7 +245,7 @@ static void probe_qemu(struct host_fact *f) {
 
 static void probe_firecracker(struct host_fact *f) {
         judge_program(f, "firecracker", "driver firecracker does not work",
-                      "install a firecracker release in /usr/local/bin");
+                      "install firecracker and jailer of one release, 1.16 or a newer 1.x, in /usr/local/bin");
 }
 
 const struct host_probe host_driver_probes[] = {

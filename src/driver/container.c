@@ -104,11 +104,11 @@ void container_pack(const void *program, size_t size, struct buf *out) {
 }
 
 static int has_image(const struct engine *e, const char *name, struct err *err) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         char path[96];
 
         (void)snprintf(path, sizeof path, "/images/%s/json", name);
-        int r = engine_ask(e, &(struct engine_question){.method = "GET", .path = path}, &a, err);
+        int r = engine_ask(e, &(struct ask_question){.method = "GET", .path = path}, &a, err);
         if (r < 0)
                 return r;
         if (a.status == 200 || a.status == 404)
@@ -117,7 +117,7 @@ static int has_image(const struct engine *e, const char *name, struct err *err) 
 }
 
 static int import_image(const struct engine *e, const char *tag, const void *program, size_t size, struct err *err) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         _cleanup_buf_ struct buf archive = {.max = PROGRAM_MAX + (1 << 16)};
         char path[128];
 
@@ -125,11 +125,11 @@ static int import_image(const struct engine *e, const char *tag, const void *pro
         if (!buf_ok(&archive))
                 return err_set(err, -ENOMEM, "could not pack the image of boxes");
         (void)snprintf(path, sizeof path, "/images/create?fromSrc=-&repo=stockade-box&tag=%s", tag);
-        struct engine_question q = {.method = "POST",
-                                    .path = path,
-                                    .type = "application/x-tar",
-                                    .body = archive.data,
-                                    .size = archive.size};
+        struct ask_question q = {.method = "POST",
+                                 .path = path,
+                                 .type = "application/x-tar",
+                                 .body = archive.data,
+                                 .size = archive.size};
         int r = engine_ask(e, &q, &a, err);
         if (r == 0 && a.status != 200)
                 return engine_refused(&a, "could not import the image of boxes", err);
@@ -181,7 +181,7 @@ static int make_image(const struct engine *e, const char *name, struct err *err)
 /* --- its life --- */
 
 /* What we ask for is always the same but for the runtime. */
-static int refused_runtime(const struct engine_answer *a, const char *what, struct err *err) {
+static int refused_runtime(const struct ask_answer *a, const char *what, struct err *err) {
         int r = engine_refused(a, what, err);
 
         (void)err_hint(err, "'docker info' lists the runtimes that the engine has; docker_runtime of stockade.conf "
@@ -190,7 +190,7 @@ static int refused_runtime(const struct engine_answer *a, const char *what, stru
 }
 
 static int make_once(const struct engine *e, const struct container *c, struct err *err) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         _cleanup_buf_ struct buf body = {0};
         char path[NAME_SIZE];
 
@@ -198,7 +198,7 @@ static int make_once(const struct engine *e, const struct container *c, struct e
         if (!buf_ok(&body))
                 return err_set(err, -ENOMEM, "could not write what is asked of the engine");
         (void)snprintf(path, sizeof path, "/containers/create?name=stockade-%s", c->id);
-        struct engine_question q = {
+        struct ask_question q = {
                 .method = "POST", .path = path, .type = "application/json", .body = body.data, .size = body.size};
         int r = engine_ask(e, &q, &a, err);
         return r == 0 && a.status != 201 ? refused_runtime(&a, "could not make a container", err) : r;
@@ -222,22 +222,22 @@ int container_make(const struct engine *e, const struct container *c, struct err
 }
 
 int container_start(const struct engine *e, const char *id, struct err *err) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         char path[NAME_SIZE];
 
         (void)snprintf(path, sizeof path, "/containers/stockade-%s/start", id);
-        int r = engine_ask(e, &(struct engine_question){.method = "POST", .path = path}, &a, err);
+        int r = engine_ask(e, &(struct ask_question){.method = "POST", .path = path}, &a, err);
         if (r < 0 || a.status == 204)
                 return r;
         return refused_runtime(&a, "could not start the container", err);
 }
 
 /* 1: there is one, and a has what the engine says about it. */
-static int inspect(const struct engine *e, const char *id, struct engine_answer *a, struct err *err) {
+static int inspect(const struct engine *e, const char *id, struct ask_answer *a, struct err *err) {
         char path[NAME_SIZE];
 
         (void)snprintf(path, sizeof path, "/containers/stockade-%s/json", id);
-        int r = engine_ask_json(e, &(struct engine_question){.method = "GET", .path = path}, a, err);
+        int r = engine_ask_json(e, &(struct ask_question){.method = "GET", .path = path}, a, err);
         if (r < 0)
                 return r;
         if (a->status == 200 || a->status == 404)
@@ -246,7 +246,7 @@ static int inspect(const struct engine *e, const char *id, struct engine_answer 
 }
 
 int container_pid(const struct engine *e, const char *id, pid_t *ret, struct err *err) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         uint64_t pid = 0;
 
         int r = inspect(e, id, &a, err);
@@ -273,21 +273,20 @@ bool container_is_left(const char *item, uint64_t now) {
 
 static void remove_left(const struct engine *e, const char *item) {
         char id[65], path[NAME_SIZE];
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
 
         if (!json_find_str(item, "Id", id, sizeof id) || id[strspn(id, "0123456789abcdef")])
                 return;
         (void)snprintf(path, sizeof path, "/containers/%s?force=1&v=1", id);
-        (void)engine_ask(e, &(struct engine_question){.method = "DELETE", .path = path}, &a, NULL);
+        (void)engine_ask(e, &(struct ask_question){.method = "DELETE", .path = path}, &a, NULL);
 }
 
 void container_sweep(const struct engine *e) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         /* {"label":["stockade"],"status":["created","exited","dead"]} */
-        struct engine_question q = {
-                .method = "GET",
-                .path = "/containers/json?all=1&filters=%7B%22label%22%3A%5B%22" LABEL
-                        "%22%5D%2C%22status%22%3A%5B%22created%22%2C%22exited%22%2C%22dead%22%5D%7D"};
+        struct ask_question q = {.method = "GET",
+                                 .path = "/containers/json?all=1&filters=%7B%22label%22%3A%5B%22" LABEL
+                                         "%22%5D%2C%22status%22%3A%5B%22created%22%2C%22exited%22%2C%22dead%22%5D%7D"};
         struct json_walk walk;
 
         if (engine_ask_json(e, &q, &a, NULL) < 0 || a.status != 200 || !json_walk_begin(&walk, a.body.data, ""))
@@ -301,7 +300,7 @@ enum { REMOVED, REMOVING, NONE };
 
 /* REMOVING: it is on its way, removed by somebody else. */
 static int remove_once(const struct engine *e, const char *id, struct err *err) {
-        _cleanup_answer_ struct engine_answer found = {0}, a = {0};
+        _cleanup_answer_ struct ask_answer found = {0}, a = {0};
         char path[NAME_SIZE], owner[64] = "";
 
         int r = inspect(e, id, &found, err);
@@ -314,7 +313,7 @@ static int remove_once(const struct engine *e, const char *id, struct err *err) 
                 return -EEXIST;
         }
         (void)snprintf(path, sizeof path, "/containers/stockade-%s?force=1&v=1", id);
-        r = engine_ask(e, &(struct engine_question){.method = "DELETE", .path = path}, &a, err);
+        r = engine_ask(e, &(struct ask_question){.method = "DELETE", .path = path}, &a, err);
         if (r < 0 || a.status == 204 || a.status == 404)
                 return r;
         return a.status == 409 ? REMOVING : engine_refused(&a, "could not remove the container", err);

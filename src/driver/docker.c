@@ -190,11 +190,11 @@ static int destroy(const char *id, struct err *err) {
 /* --- probe --- */
 
 static int has_runtime(const struct engine *e, const char *runtime, struct err *err) {
-        _cleanup_answer_ struct engine_answer a = {0};
+        _cleanup_answer_ struct ask_answer a = {0};
         struct json_walk walk;
         char name[64];
 
-        int r = engine_ask_json(e, &(struct engine_question){.method = "GET", .path = "/info"}, &a, err);
+        int r = engine_ask_json(e, &(struct ask_question){.method = "GET", .path = "/info"}, &a, err);
         if (r < 0)
                 return r;
         if (a.status != 200)

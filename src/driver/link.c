@@ -258,14 +258,63 @@ static int open_tap(const char *name, unsigned flags, uid_t owner) {
         return TAKE_FD(fd);
 }
 
+static int no_taps(struct err *err) {
+        (void)err_set(err, ERR_UNENFORCED, "this kernel has no tap devices (" TUN "), which lead a box to its gate");
+        return err_hint(err, "as root: modprobe tun");
+}
+
+static bool is_no_tap(int r) {
+        return r == -ENOENT || r == -ENODEV || r == -ENXIO;
+}
+
 int link_tap(const char *name, unsigned flags, uid_t owner, struct err *err) {
         _cleanup_fd_ int fd = open_tap(name, flags, owner);
 
-        if (fd == -ENOENT || fd == -ENODEV || fd == -ENXIO) {
-                (void)err_set(err, ERR_UNENFORCED,
-                              "this kernel has no tap devices (" TUN "), which lead a box to its gate");
-                return err_hint(err, "as root: modprobe tun");
-        }
+        if (is_no_tap(fd))
+                return no_taps(err);
         int r = fd < 0 ? fd : set_near(name);
         return r < 0 ? err_set(err, r, "could not make the link of the box") : TAKE_FD(fd);
+}
+
+static int lend_tap(const char *name, uid_t owner, int namespace) {
+        _cleanup_fd_ int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+        if (here < 0 || setns(namespace, CLONE_NEWNET) < 0)
+                return -errno;
+        int fd = open_tap(name, LINK_HEADERS | LINK_KEEP, owner), r = MIN(fd, 0);
+        fd_close(&fd);
+        if (setns(here, CLONE_NEWNET) < 0)
+                _exit(125); /* what comes next must not be done there */
+        return r;
+}
+
+int link_tap_lend(const char *name, uid_t owner, int namespace, struct err *err) {
+        int r = lend_tap(name, owner, namespace);
+
+        if (is_no_tap(r))
+                return no_taps(err);
+        return r < 0 ? err_set(err, r, "could not make the link of the box") : 0;
+}
+
+static int take_tap(const char *name, int namespace) {
+        struct ifinfomsg m = {0};
+        struct netlink n = {0};
+        unsigned index = 0;
+        uint32_t failed;
+        _cleanup_fd_ int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC),
+                         there = open_there(namespace, name, &index);
+
+        if (here < 0 || there < 0)
+                return here < 0 ? -errno : there;
+        m.ifi_index = (int)index;
+        netlink_begin(&n, RTM_NEWLINK, NLM_F_ACK, &m, sizeof m);
+        netlink_put_u32(&n, IFLA_NET_NS_FD, (uint32_t)here);
+        int r = netlink_ask(&n, there, &failed);
+        return r < 0 ? r : set_near(name);
+}
+
+int link_tap_take(const char *name, int namespace, struct err *err) {
+        int r = take_tap(name, namespace);
+
+        return r < 0 ? err_set(err, r, "could not make the link of the box") : 0;
 }

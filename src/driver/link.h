@@ -28,3 +28,9 @@ int link_far(const char *far, int namespace, struct err *err);
 /* A tap: a descriptor for Ethernet frames from and to the box, not blocking, close-on-exec. The box configures itself.
  * owner: who may open it by its name, with LINK_KEEP; (uid_t)-1: root alone. */
 int link_tap(const char *name, unsigned flags, uid_t owner, struct err *err);
+
+/* A tap for whoever opens it by its name and not by a descriptor: link_tap_lend makes it in a network namespace with
+ * nothing else in it, for its owner; when it is open there, link_tap_take moves it here, and it is as link_tap's.
+ * Frames have headers. Who opened it stays where nothing but loopback is. */
+int link_tap_lend(const char *name, uid_t owner, int namespace, struct err *err);
+int link_tap_take(const char *name, int namespace, struct err *err);

@@ -12,6 +12,7 @@
 #include "cell/cell.h"
 #include "cell/ids.h"
 #include "driver/microvm.h"
+#include "driver/vm-host.h"
 #include "driver/vm-machine.h"
 #include "wire/driver.h"
 
@@ -61,7 +62,7 @@ static int look(bool *ret_kvm, struct err *err) {
                 return err_set(err, ERR_UNENFORCED, "microVMs need root to be started");
         int r = microvm_programs(err);
         if (r == 0)
-                r = microvm_image(image, err);
+                r = vm_host_image(image, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int ids = ids_open(err);

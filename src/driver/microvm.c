@@ -8,13 +8,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/text.h"
 #include "driver/keeper.h"
 #include "driver/link.h"
+#include "driver/vm-host.h"
 #include "driver/vm-machine.h"
 #include "driver/vm-plan.h"
 #include "driver/vm-qemu.h"
@@ -33,58 +32,11 @@ int microvm_programs(struct err *err) {
         return 0;
 }
 
-static bool has_image(const char *folder) {
-        char path[PATH_MAX];
-        int n = snprintf(path, sizeof path, "%s/kernel", folder);
-
-        return n > 0 && (size_t)n < sizeof path && access(path, R_OK) == 0;
-}
-
-int microvm_image(char ret[PATH_MAX], struct err *err) {
-        ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - sizeof "microvm");
-
-        if (n > 0) {
-                ret[n] = '\0';
-                memcpy(strrchr(ret, '/') + 1, "microvm", sizeof "microvm");
-                if (has_image(ret))
-                        return 0;
-        }
-        (void)snprintf(ret, PATH_MAX, "/var/lib/stockade/microvm");
-        if (has_image(ret))
-                return 0;
-        (void)err_set(err, ERR_UNENFORCED, "there is no kernel for microVMs in '%s'", ret);
-        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64 && stockade image microvm");
-}
-
 static bool may_use_kvm(const char *image) {
         char text[8] = "";
         _cleanup_fd_ int folder = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         return folder >= 0 && fd_read_at(folder, MICROVM_ACCEL, text, sizeof text) > 0 && str_eq(text, "kvm");
-}
-
-/* The last line of what the programs complained, after the sentence that there is. */
-static int quote(int words, struct err *err) {
-        char said[512], line[256];
-        ssize_t n = read(words, said, sizeof said - 1);
-
-        while (n > 0 && (unsigned char)said[n - 1] <= ' ')
-                n--;
-        if (n <= 0)
-                return err->code;
-        said[n] = '\0';
-        const char *last = strrchr(said, '\n');
-        text_escape(line, sizeof line, last ? last + 1 : said);
-        size_t used = strlen(err->text);
-        (void)snprintf(err->text + used, sizeof err->text - used, " (%s)", line);
-        return err->code;
-}
-
-/* The host's shows other processes under our numbers. */
-static int own_proc(struct err *err) {
-        if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-                return err_set(err, -errno, "could not mount a /proc of the box's own");
-        return 0;
 }
 
 /* A machine whose guest serves; what its programs complain until then is quoted, and later is the keeper's to hear. */
@@ -101,7 +53,7 @@ static int run_machine(const struct plan *p, struct machine_facts *f, struct mac
                 r = machine_begin(ret, p, BEGIN_MS, err);
         if (r < 0) {
                 machine_end(ret);
-                return quote(words, err);
+                return vm_host_quote(words, err);
         }
         *ret_words = TAKE_FD(words);
         return 0;
@@ -116,9 +68,9 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
 
         int r = microvm_programs(err);
         if (r == 0)
-                r = microvm_image(image, err);
+                r = vm_host_image(image, err);
         if (r == 0)
-                r = own_proc(err);
+                r = vm_host_proc(err);
         if (r < 0)
                 return r;
         f.kvm = may_use_kvm(image);

@@ -14,29 +14,29 @@ static const char plain[] = "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{
 static const char chunks[] =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"a\"\r\n3\r\n:1}\r\n0\r\n\r\n";
 
-/* Feeds an answer in pieces of this size; what engine_feed said last, or engine_end when all of it was not enough. */
-static int feed(const char *text, size_t size, size_t piece, struct engine_answer *ret, struct err *err) {
-        _cleanup_reader_ struct engine_reader reader = {.answer = ret};
+/* Feeds an answer in pieces of this size; what ask_feed said last, or ask_end when all of it was not enough. */
+static int feed(const char *text, size_t size, size_t piece, struct ask_answer *ret, struct err *err) {
+        _cleanup_reader_ struct ask_reader reader = {.who = "the engine", .answer = ret};
 
-        *ret = (struct engine_answer){0};
+        *ret = (struct ask_answer){0};
         for (size_t at = 0; at < size; at += piece) {
-                int r = engine_feed(&reader, text + at, MIN(piece, size - at), err);
+                int r = ask_feed(&reader, text + at, MIN(piece, size - at), err);
                 if (r != 0)
                         return r;
         }
-        int r = engine_end(&reader, err);
+        int r = ask_end(&reader, err);
         return r < 0 ? r : 1;
 }
 
 static int feed_text(const char *text, struct err *err) {
-        _cleanup_answer_ struct engine_answer a;
+        _cleanup_answer_ struct ask_answer a;
 
         return feed(text, strlen(text), strlen(text), &a, err);
 }
 
 static void reads_in_any_pieces(void) {
         for (size_t piece = 1; piece < 200; piece += 7) {
-                _cleanup_answer_ struct engine_answer a, b;
+                _cleanup_answer_ struct ask_answer a, b;
 
                 CHECK(feed(plain, sizeof plain - 1, piece, &a, NULL) == 1 && a.status == 201);
                 CHECK_STR(a.body.data, "{\"Id\":\"ab\"}");
@@ -46,7 +46,7 @@ static void reads_in_any_pieces(void) {
 }
 
 static void reads_every_framing(void) {
-        _cleanup_answer_ struct engine_answer none, close, more;
+        _cleanup_answer_ struct ask_answer none, close, more;
         const char text[] = "HTTP/1.1 204 No Content\r\n\r\n", until[] = "HTTP/1.1 200 OK\r\n\r\n[1,2]",
                    first[] = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
 
@@ -76,11 +76,11 @@ static void refuses_what_is_not_http(void) {
 
 static void bounds_what_it_keeps(void) {
         _cleanup_buf_ struct buf large = {.max = 4 << 20}, head = {0};
-        _cleanup_answer_ struct engine_answer a, b;
+        _cleanup_answer_ struct ask_answer a, b;
         struct err err = {0};
 
         buf_str(&large, "HTTP/1.1 200 OK\r\n\r\n");
-        for (size_t i = 0; i < ENGINE_ANSWER_MAX / 16 + 1; i++)
+        for (size_t i = 0; i < ASK_ANSWER_MAX / 16 + 1; i++)
                 buf_str(&large, "0123456789abcdef");
         CHECK(feed(large.data, large.size, 16384, &a, &err) == ERR_LIMIT);
         buf_str(&head, "HTTP/1.1 200 OK\r\n");
@@ -94,27 +94,27 @@ static void picks_a_version(void) {
         struct err err = {0};
 
         CHECK(engine_pick_version("1.41", "1.12", version, NULL) == 0);
-        CHECK_STR(version, "v1.41");
+        CHECK_STR(version, "/v1.41");
         CHECK(engine_pick_version("1.52", "1.44", version, NULL) == 0);
-        CHECK_STR(version, "v1.44");
+        CHECK_STR(version, "/v1.44");
         CHECK(engine_pick_version("1.40", "1.12", version, &err) == ERR_UNENFORCED && err.hint[0]);
         CHECK(engine_pick_version("", "", version, NULL) == ERR_UNENFORCED);
         CHECK(engine_pick_version("1.41/../x", "1.12", version, NULL) == ERR_UNENFORCED);
 }
 
 static void quotes_what_the_engine_says(void) {
-        struct engine_answer a = {.status = 409};
+        struct ask_answer a = {.status = 409};
         struct err err = {0};
 
         buf_str(&a.body, "{\"message\":\"in use\\u001b[31m\\nby x\"}");
         CHECK(engine_refused(&a, "could not make a container", &err) == -EEXIST && err.code == -EEXIST);
         CHECK_STR(err.text, "could not make a container: the engine says (409) 'in use\\x1b[31m\\x0aby x'");
-        engine_answer_free(&a);
+        ask_answer_free(&a);
         a.status = 500;
         buf_str(&a.body, "<html>");
         CHECK(engine_refused(&a, "could not make a container", &err) == -EIO);
         CHECK_STR(err.text, "could not make a container: the engine says (500) 'nothing'");
-        engine_answer_free(&a);
+        ask_answer_free(&a);
 }
 
 /* A child that answers one connection, and keeps what it was asked in `asked`. */
@@ -159,7 +159,7 @@ static void asks_over_a_socket(void) {
                    "{\"Version\":\"9\",\"ApiVersion\":\"1.50\",\"MinAPIVersion\":\"1.24\"}",
                    asked, sizeof asked, &from);
         CHECK(pid > 0 && engine_open(&e, path, &err) == 0);
-        CHECK_STR(e.version, "v1.41");
+        CHECK_STR(e.prefix, "/v1.41");
         CHECK_STR(e.release, "9");
         ssize_t n = fd_read_full(from, asked, sizeof asked - 1);
         asked[MAX(n, 0)] = '\0';

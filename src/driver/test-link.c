@@ -530,6 +530,60 @@ static void test_tap(void) {
         in_scene(tap);
 }
 
+/* Opens the tap by its name in a namespace, as a user without rights. */
+static int open_lent(const char *name, uid_t user, int namespace) {
+        struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+        int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), r = -1;
+
+        (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+        if (setns(namespace, CLONE_NEWNET) < 0 || seteuid(user) < 0)
+                return -errno;
+        int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0)
+                r = ioctl(fd, TUNSETIFF, &request);
+        if (seteuid(0) < 0 || setns(here, CLONE_NEWNET) < 0)
+                _exit(125);
+        (void)close(here);
+        return r < 0 ? -1 : fd;
+}
+
+/* A tap that is opened elsewhere and then comes here: what opened it still has it, and nothing else there. */
+static void lent(void) {
+        enum { HEADER = 10, USER = 4242 };
+        struct err err = {0};
+        uint8_t ask[HEADER + 60] = {0}, got[2048];
+        int there = link_namespace(&err);
+
+        go(link_namespace(&err));
+        (void)close(near_end);
+        for (size_t i = 0; i < NET_FDS; i++)
+                (void)close(gate[i]);
+        NEED(make_gate() == 0);
+        NEED(link_tap_lend("box", USER, there, &err) == 0);
+        CHECK(open_lent("box", USER + 1, there) < 0);
+        int fd = open_lent("box", USER, there);
+        NEED(fd >= 0);
+        CHECK(link_tap_take("box", there, &err) == 0);
+        CHECK(link_tap_take("box", there, &err) == -ENODEV);
+        CHECK(open_lent("box", USER, there) < 0);
+        memcpy(ask + HEADER + 12, (uint8_t[]){8, 6, 0, 1, 8, 0, 6, 4, 0, 1}, 10);
+        memset(ask + HEADER, 0xff, 6);
+        memcpy(ask + HEADER + 6, "\2\1\1\1\1\1", 6);
+        memcpy(ask + HEADER + 22, ask + HEADER + 6, 6);
+        (void)inet_pton(AF_INET, WARD_FAR_V4, ask + HEADER + 28);
+        (void)inet_pton(AF_INET, WARD_NEAR_V4, ask + HEADER + 38);
+        CHECK(write(fd, ask, sizeof ask) == sizeof ask);
+        bool answered = false;
+        while (!answered && readable(fd, WAIT_MS))
+                answered = read(fd, got, sizeof got) >= HEADER + 42 && got[HEADER + 21] == 2 &&
+                           memcmp(got + HEADER + 28, ask + HEADER + 38, 4) == 0;
+        CHECK(answered);
+}
+
+static void test_lent(void) {
+        in_scene(lent);
+}
+
 static const char ruleset[] = "table inet stockade {\n"
                               "\tchain prerouting {\n"
                               "\t\ttype nat hook prerouting priority -100; policy accept;\n"
@@ -599,4 +653,4 @@ static void test_nobody(void) {
 }
 
 TEST_MAIN(TEST(test_connections), TEST(test_names), TEST(test_elsewhere), TEST(test_near_ports), TEST(test_strangers),
-          TEST(test_many), TEST(test_forwarding), TEST(test_tap), TEST(test_rules), TEST(test_nobody))
+          TEST(test_many), TEST(test_forwarding), TEST(test_tap), TEST(test_lent), TEST(test_rules), TEST(test_nobody))

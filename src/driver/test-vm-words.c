@@ -2,8 +2,9 @@
 #include "base/test.h"
 #include "driver/vm-plan.h"
 #include "driver/vm-qemu.h"
+#include "driver/vm-stream.h"
 
-static void join(const struct vm_words *w, char *ret, size_t size) {
+static void join(const struct words *w, char *ret, size_t size) {
         size_t n = 0;
 
         for (char **word = w->argv; *word; word++)
@@ -11,11 +12,11 @@ static void join(const struct vm_words *w, char *ret, size_t size) {
 }
 
 static void qemu(const struct vm_facts *f, char text[8192]) {
-        struct vm_words w;
+        struct words w;
 
         CHECK(vm_qemu_words(f, &w) == 0);
         join(&w, text, 8192);
-        vm_words_free(&w);
+        words_free(&w);
 }
 
 static bool has(const char *text, const char *words) {
@@ -66,12 +67,12 @@ static void a_machine_with_nothing(void) {
 }
 
 static void the_file_server(void) {
-        struct vm_words w;
+        struct words w;
         char text[1024];
 
         CHECK(vm_fs_words(7, false, &w) == 0);
         join(&w, text, sizeof text);
-        vm_words_free(&w);
+        words_free(&w);
         CHECK(str_starts(text, VM_FS_PROGRAM "\n-f\n--fd=7\n"));
         CHECK(has(text, "source=" VM_TREE_INSIDE ",sandbox=chroot,cache=always,"));
 }
@@ -169,6 +170,17 @@ static void an_image_is_the_tree(void) {
         CHECK(has(text, "noexec"));
 }
 
+static void the_kind_of_streams(void) {
+        enum vm_streams s = VM_STREAMS_VSOCK;
+        struct err err = {0};
+
+        CHECK(vm_streams_read("quiet panic=-1\n", &s, NULL) == 0 && s == VM_STREAMS_LINE);
+        CHECK(vm_streams_read("quiet stockade.streams=ports\n", &s, NULL) == 0 && s == VM_STREAMS_PORTS);
+        CHECK(vm_streams_read("stockade.streams=vsock quiet", &s, NULL) == 0 && s == VM_STREAMS_VSOCK);
+        CHECK(vm_streams_read("stockade.streams=vsocks", &s, &err) == ERR_INPUT && err.text[0]);
+        CHECK(vm_streams_read("stockade.streams=", &s, &err) == ERR_INPUT);
+}
+
 static void the_clock_is_measured(void) {
         unsigned khz = vm_tsc_khz();
 
@@ -180,4 +192,5 @@ static void the_clock_is_measured(void) {
 }
 
 TEST_MAIN(TEST(a_machine_with_everything), TEST(a_machine_with_nothing), TEST(the_file_server),
-          TEST(sources_are_places_of_the_tree), TEST(an_image_is_the_tree), TEST(the_clock_is_measured))
+          TEST(sources_are_places_of_the_tree), TEST(an_image_is_the_tree), TEST(the_kind_of_streams),
+          TEST(the_clock_is_measured))

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/kernel.h"
+#include "driver/vm-fuse.h"
 #include "driver/vm-plan.h"
 
 #define STAGE  "/stage"
@@ -30,10 +31,10 @@ static int load_module(int folder, const char *name) {
         return (int)kernel_result(syscall(SYS_finit_module, fd, "", 0));
 }
 
-int vm_boot_modules(struct err *err) {
+int vm_boot_modules(const char *path, struct err *err) {
         struct dirent **names;
-        int r = 0, count = scandir("/modules", &names, NULL, alphasort);
-        _cleanup_fd_ int folder = open("/modules", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int r = 0, count = scandir(path, &names, NULL, alphasort);
+        _cleanup_fd_ int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         if (count < 0 || folder < 0)
                 return err_set(err, -errno, "the machine's image has no modules");
@@ -113,15 +114,26 @@ static int enter_stage(void) {
         return 0;
 }
 
-int vm_boot_root(bool live, struct err *err) {
-        int r = make_mount("virtiofs", "tree", "/tree", MS_NOSUID | MS_NODEV, "", err);
+/* What is served under this name, or over this stream. */
+static int mount_files(enum vm_streams streams, const char *name, enum vm_stream number, const char *at,
+                       struct err *err) {
+        if (streams == VM_STREAMS_LINE)
+                return make_mount("virtiofs", name, at, MS_NOSUID | MS_NODEV, "", err);
+        if (mkdir(at, 0755) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "cannot make '%s'", at);
+        int stream = vm_stream_open(streams, number, err);
+        return stream < 0 ? stream : vm_fuse_mount(at, stream, err);
+}
+
+int vm_boot_root(enum vm_streams streams, bool live, struct err *err) {
+        int r = mount_files(streams, "tree", VM_STREAM_TREE, "/tree", err);
 
         if (r == 0)
                 r = make_mount("tmpfs", "stage", STAGE, MS_NOSUID | MS_NODEV, "mode=755,size=1m", err);
         if (r == 0)
                 r = show_tree(err);
         if (r == 0 && live)
-                r = make_mount("virtiofs", "live", STAGE VM_LIVE, MS_NOSUID | MS_NODEV, "", err);
+                r = mount_files(streams, "live", VM_STREAM_LIVE, STAGE VM_LIVE, err);
         if (r == 0)
                 r = move_own("/dev", STAGE "/dev", err);
         if (r == 0)

@@ -3,19 +3,21 @@
 #pragma once
 
 #include "cell/cell.h"
+#include "driver/vm-stream.h"
 
-#define VM_LINE "/dev/vport0p1" /* the port to the keeper */
-#define VM_DISK "/dev/vda"
+#define VM_DISK          "/dev/vda"
+#define VM_MODULES       "/modules"
+#define VM_MODULES_VSOCK "/modules-vsock"
 
-/* Loads what the initial archive has in /modules, in the order of names. */
-int vm_boot_modules(struct err *err);
+/* Loads what the initial archive has in a folder, in the order of names. */
+int vm_boot_modules(const char *folder, struct err *err);
 
 /* /dev, /proc and cgroups of the machine's own. */
 int vm_boot_mounts(struct err *err);
 
 /* The tree from outside becomes "/", with the machine's own /dev and /proc in it. live: also below VM_LIVE, as it is at
  * every moment. Returns a mount of the tree itself that is not attached. */
-int vm_boot_root(bool live, struct err *err);
+int vm_boot_root(enum vm_streams streams, bool live, struct err *err);
 
 /* The disk as a mount that is not attached, for OP_DISK. */
 int vm_boot_disk(struct err *err);

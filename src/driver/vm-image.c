@@ -33,6 +33,14 @@ static const char *const modules[] = {
         "kernel/fs/overlayfs/overlay.ko",
 };
 
+/* What machines without virtio-serial load besides (vm-stream.h), and where random numbers come from there. */
+static const char *const vsock_modules[] = {
+        "kernel/net/vmw_vsock/vsock.ko",
+        "kernel/net/vmw_vsock/vmw_vsock_virtio_transport_common.ko",
+        "kernel/net/vmw_vsock/vmw_vsock_virtio_transport.ko",
+        "kernel/drivers/char/hw_random/virtio-rng.ko",
+};
+
 struct archive {
         struct buf bytes;
         unsigned entries;
@@ -48,22 +56,32 @@ static void add_entry(struct archive *a, const char *name, unsigned mode, const 
         buf_pad(&a->bytes, 4);
 }
 
-static int add_modules(struct archive *a, int folder, const char *release, struct err *err) {
-        add_entry(a, "modules", S_IFDIR | 0755, NULL, 0);
-        for (size_t i = 0; i < ELEMENTSOF(modules); i++) {
-                _cleanup_free_ char *bytes = NULL;
-                char name[64];
-                size_t size;
-                int r = fd_read_file(folder, modules[i], MODULE_MAX, true, &bytes, &size, err);
+static int add_module(struct archive *a, int folder, const char *path, const char *name, const char *release,
+                      struct err *err) {
+        _cleanup_free_ char *bytes = NULL;
+        size_t size;
+        int r = fd_read_file(folder, path, MODULE_MAX, true, &bytes, &size, err);
 
-                if (r == 0)
-                        r = vm_module_check((const uint8_t *)bytes, size, release, err);
-                if (r < 0)
-                        return err_prefix(err, r, "%s", modules[i]);
-                (void)snprintf(name, sizeof name, "modules/%02zu-%s", i, strrchr(modules[i], '/') + 1);
-                add_entry(a, name, S_IFREG | 0644, bytes, size);
-        }
+        if (r == 0)
+                r = vm_module_check((const uint8_t *)bytes, size, release, err);
+        if (r < 0)
+                return err_prefix(err, r, "%s", path);
+        add_entry(a, name, S_IFREG | 0644, bytes, size);
         return 0;
+}
+
+/* at: the folder in the archive. */
+static int add_modules(struct archive *a, int folder, const char *at, const char *const *paths, size_t count,
+                       const char *release, struct err *err) {
+        char name[96];
+        int r = 0;
+
+        add_entry(a, at, S_IFDIR | 0755, NULL, 0);
+        for (size_t i = 0; r == 0 && i < count; i++) {
+                (void)snprintf(name, sizeof name, "%s/%02zu-%s", at, i, strrchr(paths[i], '/') + 1);
+                r = add_module(a, folder, paths[i], name, release, err);
+        }
+        return r;
 }
 
 static int make_archive(struct archive *a, const char *init, int folder, const char *release, struct err *err) {
@@ -76,7 +94,9 @@ static int make_archive(struct archive *a, const char *init, int folder, const c
         if (size < 4 || memcmp(bytes, "\177ELF", 4) != 0)
                 return err_set(err, ERR_INPUT, "'%s' is no program", init);
         add_entry(a, "init", S_IFREG | 0755, bytes, size);
-        r = add_modules(a, folder, release, err);
+        r = add_modules(a, folder, "modules", modules, ELEMENTSOF(modules), release, err);
+        if (r == 0)
+                r = add_modules(a, folder, "modules-vsock", vsock_modules, ELEMENTSOF(vsock_modules), release, err);
         if (r < 0)
                 return r;
         add_entry(a, "TRAILER!!!", 0, NULL, 0);

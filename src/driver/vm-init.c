@@ -11,18 +11,17 @@
 #include <sys/reboot.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "driver/vm-boot.h"
 #include "driver/vm-carry.h"
 #include "driver/vm-plan.h"
 
-#define LINE_MS    10000 /* until the other end of the line is there */
 #define ENV_MAX    512
 #define GUEST_SOCK "/guest.sock" /* in the machine's own root, which nobody inside sees */
 
 struct machine {
+        enum vm_streams streams;
         int line;
         struct plan plan;
         bool live; /* see vm-plan.h */
@@ -35,25 +34,6 @@ struct machine {
         char *env[ENV_MAX + 1];
         char *argv[4];
 };
-
-static void pause_ms(long ms) {
-        struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-        (void)nanosleep(&t, NULL);
-}
-
-/* A port's end is there when it does not hang up; until then reading it looks like its end. */
-static int open_line(struct err *err) {
-        int fd = open(VM_LINE, O_RDWR | O_CLOEXEC);
-        struct pollfd p = {.fd = fd};
-
-        for (unsigned waited = 0; fd >= 0 && waited < LINE_MS; waited += 5) {
-                if (poll(&p, 1, 0) == 0 || !(p.revents & POLLHUP))
-                        return fd;
-                pause_ms(5);
-        }
-        return err_set(err, fd < 0 ? -errno : -ETIMEDOUT, "the machine has no line to its keeper");
-}
 
 static int read_plan(struct machine *m, struct err *err) {
         static uint8_t bytes[PLAN_MAX_SIZE];
@@ -178,7 +158,7 @@ static int start_sandbox(struct machine *m, struct err *err) {
 
         if (r < 0)
                 return r;
-        m->tree = vm_boot_root(m->live, err);
+        m->tree = vm_boot_root(m->streams, m->live, err);
         if (m->tree < 0)
                 return m->tree;
         r = fill_cell(m, err);
@@ -210,7 +190,7 @@ static int dial_guest(void) {
 static int serve(struct machine *m, struct err *err) {
         static struct carry c;
 
-        m->line = open_line(err);
+        m->line = vm_stream_open(m->streams, VM_STREAM_LINE, err);
         if (m->line < 0)
                 return m->line;
         int r = carry_write(m->line, CARRY_UP, NULL, 0);
@@ -228,17 +208,26 @@ static int serve(struct machine *m, struct err *err) {
         return r < 0 ? err_set(err, r, "the machine's line broke") : 0;
 }
 
-static int boot(struct err *err) {
+static int boot(struct machine *m, struct err *err) {
+        char words[4096];
         int r = vm_boot_mounts(err);
 
-        return r < 0 ? r : vm_boot_modules(err);
+        if (r == 0 && fd_read_at(AT_FDCWD, "/proc/cmdline", words, sizeof words) < 0)
+                r = err_set(err, -EIO, "cannot read the kernel's command line");
+        if (r == 0)
+                r = vm_streams_read(words, &m->streams, err);
+        if (r == 0)
+                r = vm_boot_modules(VM_MODULES, err);
+        if (r == 0 && m->streams == VM_STREAMS_VSOCK)
+                r = vm_boot_modules(VM_MODULES_VSOCK, err);
+        return r;
 }
 
 int main(void) {
         static struct machine m = {.line = -EBADF, .tree = -EBADF, .report = -EBADF, .pidfd = -EBADF};
         struct err err = {0};
 
-        int r = boot(&err);
+        int r = boot(&m, &err);
         if (r == 0)
                 r = serve(&m, &err);
         if (r < 0 && m.line >= 0)

@@ -50,11 +50,9 @@ static int sandbox_namespace(uint32_t id_base, struct err *err) {
         return fd;
 }
 
-/* virtiofsd, and QEMU's end of the connection to it. */
-static int start_fs(const struct machine_facts *f, bool live, pid_t *ret_pid, int *ret_pidfd, int *ret_end,
-                    struct err *err) {
-        _cleanup_(vm_words_free) struct vm_words words = {0};
-        _cleanup_fd_ int listener = -EBADF, end = -EBADF, user_ns = sandbox_namespace(f->id_base, err),
+int machine_serve(const struct machine_facts *f, const struct machine_server *s, pid_t *ret_pid, int *ret_pidfd,
+                  struct err *err) {
+        _cleanup_fd_ int user_ns = sandbox_namespace(f->id_base, err),
                          tree = kernel_open_tree(f->tree, "",
                                                  AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 
@@ -62,21 +60,33 @@ static int start_fs(const struct machine_facts *f, bool live, pid_t *ret_pid, in
                 return user_ns;
         if (tree < 0)
                 return err_set(err, tree, "cannot show the tree to the machine");
-        int r = make_meeting(&listener, &end, err);
-        if (r < 0)
-                return r;
-        struct place p = {.shows = fs_files,
-                          .show_count = ELEMENTSOF(fs_files),
+        struct place p = {.shows = s->shows,
+                          .show_count = s->show_count,
                           .tree = tree,
                           .tree_at = VM_TREE_INSIDE,
                           .proc = true,
                           .user_ns = user_ns,
-                          .fds = {listener},
+                          .fds = {s->listener},
                           .fd_count = 1,
                           .errors = f->errors};
+        return place_start(&p, s->argv, ret_pid, ret_pidfd, err);
+}
+
+/* virtiofsd, and QEMU's end of the connection to it. */
+static int start_fs(const struct machine_facts *f, bool live, pid_t *ret_pid, int *ret_pidfd, int *ret_end,
+                    struct err *err) {
+        _cleanup_words_ struct words words = {0};
+        _cleanup_fd_ int listener = -EBADF, end = -EBADF;
+
+        int r = make_meeting(&listener, &end, err);
+        if (r < 0)
+                return r;
         r = vm_fs_words(PLACE_FD_FIRST, live, &words);
-        r = r < 0 ? err_set(err, r, "could not start the machine's files")
-                  : place_start(&p, words.argv, ret_pid, ret_pidfd, err);
+        if (r < 0)
+                return err_set(err, r, "could not start the machine's files");
+        const struct machine_server s = {
+                .shows = fs_files, .show_count = ELEMENTSOF(fs_files), .argv = words.argv, .listener = listener};
+        r = machine_serve(f, &s, ret_pid, ret_pidfd, err);
         if (r == 0)
                 *ret_end = TAKE_FD(end);
         return r;
@@ -90,7 +100,7 @@ static int give(struct place *p, int fd) {
 }
 
 static int start_qemu(const struct machine_facts *f, int line, int tree, int live, struct machine *m, struct err *err) {
-        _cleanup_(vm_words_free) struct vm_words words = {0};
+        _cleanup_words_ struct words words = {0};
         struct place p = {.shows = qemu_files,
                           .show_count = ELEMENTSOF(qemu_files),
                           .folder = f->image,

@@ -19,7 +19,7 @@ struct machine_facts {
 };
 
 struct machine {
-        pid_t qemu, fs, live; /* live: 0 if there is none */
+        pid_t qemu, fs, live; /* qemu: or another that runs the machine; live: 0 if there is none */
         int qemu_pidfd, fs_pidfd, live_pidfd;
         int line; /* vm-carry.h: CARRY_UP comes first */
 };
@@ -28,6 +28,17 @@ struct machine {
 /* Starts virtiofsd on the tree, as root of the sandbox's own ids, and QEMU, as the second of them. The caller is real
  * root, and all of them die with the thread that called. On failure nothing is left. */
 int machine_start(const struct machine_facts *f, struct machine *ret, struct err *err);
+
+/* A program that serves the tree to a machine, in a place of its own, as root of the sandbox's ids. shows: what it
+ * needs of the host's files; listener: its PLACE_FD_FIRST. */
+struct machine_server {
+        const char *const *shows;
+        size_t show_count;
+        char *const *argv;
+        int listener;
+};
+int machine_serve(const struct machine_facts *f, const struct machine_server *s, pid_t *ret_pid, int *ret_pidfd,
+                  struct err *err);
 
 /* Kills all of it and waits. */
 void machine_end(struct machine *m);

@@ -1,7 +1,7 @@
 /* QEMU's and virtiofsd's command lines, from facts. */
 #pragma once
 
-#include "base/buf.h"
+#include "driver/words.h"
 
 #define VM_MEMORY_OVERHEAD (96ULL << 20) /* what the machine's own kernel takes of it */
 #define VM_CPUS_MAX        32
@@ -25,17 +25,10 @@ struct vm_facts {
         int tap;
 };
 
-/* NULL-terminated, all in one allocation; freed with vm_words_free. */
-struct vm_words {
-        char **argv;
-        struct buf text;
-};
-void vm_words_free(struct vm_words *w);
-
-int vm_qemu_words(const struct vm_facts *f, struct vm_words *ret);
+int vm_qemu_words(const struct vm_facts *f, struct words *ret);
 
 /* listener: a listening socket that QEMU's end of `tree` or `live` is connected to. */
-int vm_fs_words(int listener, bool live, struct vm_words *ret);
+int vm_fs_words(int listener, bool live, struct words *ret);
 
 /* How fast this host's time stamp counter runs: measured, for 20 ms. */
 unsigned vm_tsc_khz(void);

@@ -219,6 +219,10 @@ static int take_ids(struct start *t) {
         return 0;
 }
 
+static bool is_machine(enum driver d) {
+        return d == DRIVER_MICROVM || d == DRIVER_FIRECRACKER;
+}
+
 /* What the cgroup may hold so that so many processes can run inside. The kernel of a gvisor box counts those itself
  * (RLIMIT_NPROC); out here each of them is eight processes and threads at rest and dozens in a crowd, and the kernel
  * some sixty more. It ends, and the sandbox with it, when it cannot have another: that is so for a crowd of hundreds,
@@ -226,8 +230,7 @@ static int take_ids(struct start *t) {
 static uint64_t host_processes(enum driver d, uint64_t inside) {
         const uint64_t kernel = 256, at_rest = 8, in_a_crowd = 64, crowd = 4096, machine = 512;
 
-        if (d ==
-            DRIVER_MICROVM) /* its own kernel counts those inside: out here are the threads of QEMU and virtiofsd */
+        if (is_machine(d)) /* its own kernel counts those inside: out here are the threads of what runs it */
                 return machine;
         if (d != DRIVER_GVISOR || inside >= UINT32_MAX)
                 return inside;
@@ -235,11 +238,11 @@ static uint64_t host_processes(enum driver d, uint64_t inside) {
 }
 
 /* What the cgroup may hold so that so much memory can be used inside. A machine's own kernel limits what is inside;
- * that kernel, QEMU and virtiofsd have to live too. */
+ * that kernel, and what runs the machine and serves its files, have to live too. */
 static uint64_t host_memory(enum driver d, uint64_t inside) {
         const uint64_t machine = 320ULL << 20;
 
-        return d == DRIVER_MICROVM && inside < UINT64_MAX - machine ? inside + machine : inside;
+        return is_machine(d) && inside < UINT64_MAX - machine ? inside + machine : inside;
 }
 
 static int make_cgroups(struct start *t) {

@@ -2,6 +2,7 @@
  * connections to its guest. For tests, as root:
  *
  *     vm-run IMAGE PLAN ID-BASE SOCKET [DISK]
+ *     vm-run IMAGE PLAN ID-BASE SOCKET JAILER FIRECRACKER FILES
  *
  * Says "serving" on its standard output, "qemu PID" and "files PID" before; ends with its standard input. */
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include "base/kernel.h"
 #include "cell/cell.h"
 #include "cell/prepare.h"
+#include "driver/fc-machine.h"
 #include "driver/vm-carry.h"
 #include "driver/vm-machine.h"
 #include "driver/vm-plan.h"
@@ -63,6 +65,14 @@ static int listen_at(const char *path, struct err *err) {
         return fd;
 }
 
+static int start(const struct machine_facts *f, char **argv, struct machine *ret, struct err *err) {
+        if (!argv[5] || !argv[6])
+                return machine_start(f, ret, err);
+        const struct fc_facts fc = {
+                .jailer = argv[5], .program = argv[6], .files = argv[7], .id = "0123456789abcdef", .base = "/srv"};
+        return fc_machine_start(f, &fc, ret, NULL, BEGIN_MS, err);
+}
+
 static int run(char **argv, struct err *err) {
         static struct carry carry;
         struct plan plan;
@@ -75,7 +85,7 @@ static int run(char **argv, struct err *err) {
         if (r < 0 || listener < 0)
                 return r < 0 ? r : listener;
         struct machine_facts f = {.image = argv[1], .id_base = c.id_base, .disk = -EBADF, .tap = -EBADF, .errors = 2};
-        if (argv[5])
+        if (argv[5] && !argv[6])
                 f.disk = open(argv[5], O_RDWR | O_CLOEXEC);
         r = prepare_namespaces(&c, &plan, err);
         cell_user_namespace_reap();
@@ -86,7 +96,7 @@ static int run(char **argv, struct err *err) {
         f.tree = c.root;
         f.live = vm_plan_is_live(&plan);
         machine_limits(&plan, &f);
-        r = machine_start(&f, &m, err);
+        r = start(&f, argv, &m, err);
         if (r < 0)
                 return r;
         (void)printf("qemu %d\nfiles %d\n", m.qemu, m.fs);
@@ -108,8 +118,10 @@ int main(int argc, char **argv) {
         struct err err = {0};
 
         (void)signal(SIGPIPE, SIG_IGN);
-        if (argc < 5) {
-                (void)err_set(&err, ERR_INPUT, "vm-run takes an image, a plan, an id, a socket and perhaps a disk");
+        if (argc != 5 && argc != 6 && argc != 8) {
+                (void)err_set(&err, ERR_INPUT,
+                              "vm-run takes an image, a plan, an id, a socket and perhaps a disk, or "
+                              "what Firecracker is started with");
         } else if (run(argv, &err) == 0)
                 return 0;
         err_print(&err);

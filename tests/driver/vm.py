@@ -55,12 +55,12 @@ def on_disk(path, name):
 class Machine:
     """vm-run, from its start to its end."""
 
-    def __init__(self, folder, image, plan, disk=None):
+    def __init__(self, folder, image, plan, disk=None, more=()):
         self.socket = os.path.join(folder, "guest.sock")
         (pathlib.Path(folder) / "plan").write_bytes(plan.bytes())
         self.log = open(os.path.join(folder, "log"), "wb+")
         words = [str(plans.BUILD / "tests/driver/vm-run"), str(image), f"{folder}/plan", str(ID_BASE), self.socket]
-        self.process = subprocess.Popen(words + ([str(disk)] if disk else []), stdin=subprocess.PIPE,
+        self.process = subprocess.Popen(words + ([str(disk)] if disk else []) + [str(word) for word in more], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log)
         self.qemu = int(self.line().removeprefix("qemu "))
         self.files = int(self.line().removeprefix("files "))

@@ -35,7 +35,7 @@ FRAME_MAX = 256 * 1024
 PROGRAMS = {"stockade": "cli", "stockade-policy": "cli", "stockaded": "warden", "stockade-operator": "operator",
             "stockade-gate": "gate", "stockade-gate-tls.so": "gate", "stockade-guest": "guest", "stockade-pack": "pack",
             "stockade-ledger": "ledger", "stockade-ssh": "ssh", "stockade-remote": "remote", "stockade-probe": "probe", "stockade-verify": "verify",
-            **{f"stockade-box-{name}": "driver" for name in ("docker", "gvisor", "microvm", "firecracker")}}
+            **{f"stockade-box-{name}": "driver" for name in ("docker", "gvisor", "microvm", "firecracker")}, "stockade-vm-files": "driver"}
 
 # The driver that every sandbox of these tests has, unless a test says otherwise: the suites of sandboxes that live are also
 # the conformance suite of drivers (tests/driver).
