@@ -3,6 +3,7 @@ stays there."""
 import http.client
 import json
 import pathlib
+import secrets
 import shutil
 import signal
 import socket
@@ -31,7 +32,7 @@ class Engine:
         self.folder, self.args, self.process = pathlib.Path(folder), args, None
         self.folder.chmod(0o711)  # with --userns-remap its root is somebody else
         self.socket = self.folder / "docker.sock"
-        self.parent = self.folder.name  # of the cgroups that it makes
+        self.parent = f"stockade-engine-{secrets.token_hex(4)}"  # of the cgroups that it makes
 
     def start(self):
         (self.folder / "ids").write_text("daemon:200000:65536\n")  # for --userns-remap=daemon
