@@ -405,6 +405,28 @@ def test_a_runtime_by_name(make, engine, low, inside):
     assert inside(guest).output("echo here")[0] == "here\n"
 
 
+LATE = """#!/bin/sh
+case " $* " in
+*" start "*) (exec 0<&- 1>&- 2>&- 3>&-; sleep 1; runc "$@") & exit 0 ;;
+esac
+exec runc "$@"
+"""
+
+
+def test_a_runtime_that_says_so_early(make, another, low, inside, tmp_path):
+    """The engine says that the container runs, and our program is not executed yet: the tree waits for it."""
+    late = tmp_path / "late"
+    late.write_text(LATE)
+    late.chmod(0o755)
+    own = another("--add-runtime", f"late={late}")
+    d = make(conf=conf(own, "docker_runtime = late\n"))
+    d.start()
+    id, _, guest, _ = d.begin(low, driver=DOCKER)
+    assert inside(guest).output("echo here")[0] == "here\n"
+    d.stop(id)
+    nothing_left(d, own, id)
+
+
 def test_destroy_and_probe(docker, engine, low):
     id, answer, *_ = docker.begin(low, driver=DOCKER)
     for _ in range(2):
