@@ -1,5 +1,6 @@
 """A Docker engine of the tests' own. It has a network and a mount namespace to itself, so that what it sets and mounts
 stays there."""
+import errno
 import http.client
 import json
 import pathlib
@@ -88,7 +89,18 @@ class Engine:
     def clear(self):
         if self.process and self.process.poll() is None:
             self.stop()
-        for depth in ("", "*/"):
-            for p in pathlib.Path("/sys/fs/cgroup").glob(f"{depth}{self.parent}"):
-                p.rmdir()
+        end = time.monotonic() + 60
+        while not self._remove_cgroups():  # those who ended last are not out of them yet
+            assert time.monotonic() < end, f"somebody is still in {self.cgroups()}"
+            time.sleep(0.05)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remove_cgroups(self):
+        parents = [p for depth in ("", "*/") for p in pathlib.Path("/sys/fs/cgroup").glob(f"{depth}{self.parent}")]
+        for p in [*self.cgroups(), *parents]:
+            try:
+                p.rmdir()
+            except OSError as e:
+                if e.errno not in (errno.EBUSY, errno.ENOENT):
+                    raise
+        return not any(p.exists() for p in parents)
