@@ -283,7 +283,7 @@ def test_freeze_and_thaw(docker, engine, low, inside):
     pid, before = engine.pid(id), pathlib.Path(f"/proc/{engine.pid(id)}/stat").read_text().split()[13:15]
     assert [m for m in docker.list() if m.id == id][0].flags & wire.FROZEN
     run = c.sh("echo on", number=3)
-    with pytest.raises(Exception):
+    with pytest.raises(TimeoutError):
         c.wait(lambda: run.out, timeout=1)
     assert pathlib.Path(f"/proc/{pid}/stat").read_text().split()[13:15] == before
     docker.ask("thaw", id=id)

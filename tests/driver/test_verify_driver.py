@@ -72,7 +72,7 @@ def driver(request, programs, place):
         made = vm.make_image(programs / "microvm")
         if made.returncode:
             needed.missing(made.stderr)
-    probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=60)
+    probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=vm.BOOT)
     said = json.loads(probe.stdout)
     if not said["offered"]:
         needed.missing(said["why"])

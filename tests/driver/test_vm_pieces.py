@@ -310,13 +310,7 @@ def test_all_goes_with_its_keeper(image, plan, tmp_path):
     with vm.Machine(str(tmp_path), image, plan, tmp_path / "disk") as m:
         m.process.kill()
         m.process.wait()
-        for pid in (m.qemu, m.files):
-            for _ in range(200):
-                if not os.path.exists(f"/proc/{pid}"):
-                    break
-                time.sleep(0.05)
-            else:
-                pytest.fail(f"{pid} is still there")
+        until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in (m.qemu, m.files)))
 
 
 def test_a_machine_that_cannot_says_why(image, plan, tmp_path):
