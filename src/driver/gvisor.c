@@ -56,6 +56,16 @@ static int open_input(const struct keeper_task *t, struct err *err) {
         return r < 0 ? err_set(err, r, "could not write the box's filter") : TAKE_FD(fd);
 }
 
+static bool has_own_root(const struct plan *p) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(p, &walk, &s))
+                if (s.op == OP_ROOT_TMPFS || s.op == OP_ROOT_OVERLAY || s.op == OP_ROOT_DISK)
+                        return true;
+        return false;
+}
+
 static int prepare(const struct keeper_task *t, bool *ret_writable_root, int *ret_door, struct err *err) {
         int r = stage_make(t->id_base, err);
 
@@ -71,6 +81,7 @@ static int prepare(const struct keeper_task *t, bool *ret_writable_root, int *re
         door = keeper_listen(place, STAGE_DOOR, err);
         if (door < 0)
                 return door;
+        (void)stage_preload(place, has_own_root(&t->plan), t->id_base); /* no guarantee: `ls` works, or it does not */
         r = stage_seal(place, err);
         if (r == 0)
                 *ret_door = TAKE_FD(door);

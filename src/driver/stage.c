@@ -64,7 +64,7 @@ static int mount_place(void) {
         int r = fs;
 
         if (r >= 0)
-                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "size", "4k", 0);
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "size", "16k", 0);
         if (r == 0)
                 r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", "8", 0);
         if (r == 0)

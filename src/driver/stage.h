@@ -24,5 +24,9 @@ int stage_tree(int tree, bool loosen, struct err *err);
 /* Puts the enter program into the tree, and a folder around it, which is returned: a socket may be made there. */
 int stage_place(struct err *err);
 
+/* Puts a library into that folder and has it loaded into every program inside (stage-preload.c). own_root: the tree's
+ * root is this sandbox's alone, and a file may be made in it. An error says that programs do without. */
+int stage_preload(int place, bool own_root, uint32_t id_base);
+
 /* From here on nothing can be made in that folder. */
 int stage_seal(int place, struct err *err);

@@ -2,6 +2,7 @@
 import contextlib
 import errno
 import functools
+import io
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import time
 
 import needed
@@ -137,6 +139,38 @@ def test_what_was_written_is_not_executed(box, low, medium):
         said, code = c.output(f"printf '#!/bin/sh\necho ran' > {place}/script; chmod 755 {place}/script; {place}/script",
                               number=new_number())
         assert (said == "ran\n") == ran and (code == 126) == (not ran), (place, said, code)
+
+
+def test_programs_look_at_files(make, inside, low, medium):
+    """Those of newer systems name AT_NO_AUTOMOUNT, which the kernel of an older runsc refuses."""
+    d = make(conf="drivers = native gvisor\nceiling_whole_tree = yes\n")
+    d.start()
+    for plan in (low, medium, plans.compile_plan(profile="high")):
+        _, _, guest, fds = d.begin(plan, driver=GVISOR)
+        wire.close(fds)
+        c = inside(guest)
+        for script in ("ls -la / /usr/bin", "stat / /etc/passwd", "env -i /bin/ls -l /", "du -s /etc/alternatives", "find /etc/alternatives -ls",
+                       "ls -l /nowhere; test $? = 2"):
+            said, code = c.output(script, number=new_number())
+            assert code == 0 and "Invalid argument" not in said and "ERROR" not in said, (script, said)
+    assert not os.path.exists("/etc/ld.so.preload")
+
+
+def test_what_a_tree_loads_into_its_programs_stays(boxes, inside):
+    """And a disk keeps nothing of the box's but an empty file."""
+    image, disk, show = new_id(), make_disk(boxes), "while read -r line; do echo $line; done </etc/ld.so.preload"
+    tree = tarfile.open(fileobj=io.BytesIO(test_disks.small_image()))
+    files = [(m.name, tree.extractfile(m).read() if m.isfile() else None) for m in tree]
+    for old in (b"", b"/lib/mine.so\n"):
+        test_disks.pump(boxes, "image", test_disks.archive(*files, *([("etc/ld.so.preload", old)] if old else [])), id=image,
+                        size=test_disks.SIZE, inodes=test_disks.INODES, text="test.tar")
+        for driver, ours in ((GVISOR, "/run/stockade/box/preload.so\n"), (NATIVE, "")):
+            id, _, guest, _ = boxes.begin(test_disks.image_plan(), disk=disk, image=image, driver=driver)
+            said, code = inside(guest).output(show)
+            assert code == 0 and "".join(line + "\n" for line in said.splitlines() if line.endswith("/mine.so") or "box" in line
+                                         ) == ours + old.decode(), said
+            boxes.stop(id)
+        image, disk = new_id(), make_disk(boxes)
 
 
 def test_a_list_of_programs_is_kept(box, low, make):
