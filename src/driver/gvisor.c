@@ -26,11 +26,8 @@ static int write_config(const struct keeper_task *t, bool *ret_writable_root, st
         static char enter[] = BOX_PLACE "/" STAGE_ENTER, verb[] = "enter", dial[] = "dial",
                     door[] = BOX_PLACE "/" STAGE_DOOR;
         char *const args[] = {enter, verb, (char *)(uintptr_t)t->guest, dial, door, (char *)(uintptr_t)t->cwd, NULL};
-        struct oci_options o = {.tree = t->tree,
-                                .tree_path = STAGE_TREE,
-                                .network = t->networked ? RUNSC_NETWORK : NULL,
-                                .args = args,
-                                .ids = CELL_ID_RANGE};
+        struct oci_options o = {
+                .tree = t->tree, .tree_path = STAGE_TREE, .network = RUNSC_NETWORK, .args = args, .ids = CELL_ID_RANGE};
         _cleanup_buf_ struct buf config = {.max = OCI_CONFIG_MAX};
 
         int r = oci_config(&t->plan, &o, &config, ret_writable_root, err);

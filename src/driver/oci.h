@@ -14,7 +14,7 @@
 struct oci_options {
         int tree;              /* a descriptor of the tree's root: what the host lacked is not in it */
         const char *tree_path; /* where the runtime finds it */
-        const char *network;   /* path of the network namespace with the box's link; NULL: it has none */
+        const char *network;   /* path of the network namespace that the box is in; NULL: one of its own */
         char *const *args;     /* what is PID 1 in the box */
         uint64_t ids;          /* so many ids, from 0 on, are the same in the box as around the runtime */
 };

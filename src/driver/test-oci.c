@@ -49,7 +49,8 @@ static void end(struct buf *b, bool readonly, uint64_t resource) {
 }
 
 /* A tree with these folders, and a link at /link. */
-static const char *const folders[] = {"dev", "dev/shm", "etc", "etc/fonts", "home", "proc", "run", "tmp", "usr"};
+static const char *const folders[] = {"dev",  "dev/shm", "etc", "etc/fonts", "etc/ssl",
+                                      "home", "proc",    "run", "tmp",       "usr"};
 
 static void make_tree(struct test_folder *t) {
         test_folder_make(t);
@@ -138,6 +139,30 @@ static void places_with_rights_of_their_own_are_mounts(void) {
         CHECK(json_find_bool(out.data, "root.readonly", &readonly) && readonly);
 }
 
+/* Unless one of them may be written to or executed, or the folder is somebody else's. */
+static void data_of_one_folder_is_one_mount(void) {
+        static const struct {
+                enum plan_op root;
+                unsigned flags;
+                const char *folder, *place;
+        } cases[] = {{OP_ROOT_TMPFS, STEP_NOEXEC, "bind ro noexec", ""},
+                     {OP_ROOT_TMPFS, 0, "", "bind ro noexec"},
+                     {OP_ROOT_TMPFS, STEP_NOEXEC | STEP_WRITE, "", "bind ro noexec"},
+                     {OP_ROOT_DISK, STEP_NOEXEC, "", "bind ro noexec"}};
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_buf_ struct buf b = {0}, out = {0};
+
+                begin(&b, cases[i].root);
+                plan_add(&b, OP_BIND, STEP_NOEXEC, "/etc/fonts", "/etc/fonts");
+                plan_add(&b, OP_BIND, cases[i].flags, "/etc/ssl", "/etc/ssl");
+                end(&b, true, RLIMIT_NOFILE);
+                CHECK(bundle(&b, NULL, &out, NULL) >= 0);
+                CHECK_STR(mounted(&out, "/etc"), cases[i].folder);
+                CHECK_STR(mounted(&out, "/etc/fonts"), cases[i].place);
+        }
+}
+
 static void a_writable_root_leaves_what_is_not(void) {
         _cleanup_buf_ struct buf b = {0}, out = {0};
         bool readonly = true;
@@ -221,6 +246,6 @@ static void what_a_box_cannot_do_is_refused(void) {
         }
 }
 
-TEST_MAIN(TEST(places_with_rights_of_their_own_are_mounts), TEST(a_writable_root_leaves_what_is_not),
-          TEST(a_root_of_others_is_not_touched), TEST(the_process_has_what_the_plan_says),
-          TEST(what_a_box_cannot_do_is_refused))
+TEST_MAIN(TEST(places_with_rights_of_their_own_are_mounts), TEST(data_of_one_folder_is_one_mount),
+          TEST(a_writable_root_leaves_what_is_not), TEST(a_root_of_others_is_not_touched),
+          TEST(the_process_has_what_the_plan_says), TEST(what_a_box_cannot_do_is_refused))
