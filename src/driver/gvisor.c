@@ -20,7 +20,8 @@
 #include "driver/stage.h"
 #include "wire/box.h"
 
-#define START_MS 15000
+#define START_MS   15000
+#define MEMORY_MIN 24 /* MiB: sentry, gofer and keeper before anything runs; with 16 runsc fails, with 20 it starts */
 
 static int write_config(const struct keeper_task *t, bool *ret_writable_root, struct err *err) {
         static char enter[] = BOX_PLACE "/" STAGE_ENTER, verb[] = "enter", dial[] = "dial",
@@ -36,6 +37,23 @@ static int write_config(const struct keeper_task *t, bool *ret_writable_root, st
         _cleanup_fd_ int folder = open(STAGE_BUNDLE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         r = folder < 0 ? -errno : fd_replace_file(folder, "config.json", 0644, config.data, config.size);
         return r < 0 ? err_set(err, r, "could not write the box's bundle") : 0;
+}
+
+static int check_memory(const struct plan *p, struct err *err) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(p, &walk, &s)) {
+                if (s.op != OP_LIMIT || !str_eq(s.text[0], "limits.memory") ||
+                    s.number[0] >= (uint64_t)MEMORY_MIN << 20)
+                        continue;
+                (void)err_set(err, ERR_UNENFORCED,
+                              "limits.memory: a gvisor box needs %d MiB, which its own kernel is counted in",
+                              MEMORY_MIN);
+                return err_hint(err, "give it at least %dMiB in the profile's limits.memory, or use the native driver",
+                                MEMORY_MIN);
+        }
+        return 0;
 }
 
 /* What is read inside before the guest (enter.h): the secret, then the plan's filter. */
@@ -131,6 +149,8 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         _cleanup_fd_ int door = -EBADF, input = -EBADF;
 
         int r = runsc_find(program, err);
+        if (r == 0)
+                r = check_memory(&t->plan, err);
         if (r == 0)
                 r = prepare(t, &writable_root, &door, err);
         if (r < 0)

@@ -494,6 +494,14 @@ def test_what_a_box_cannot_do_is_refused(make, low, tmp_path):
     assert d.running() == set() and not list((d.folder / "run/sandboxes").iterdir())
 
 
+def test_less_memory_than_its_kernel_needs_is_refused(boxes, box, low):
+    e = refused(lambda: box(low.limit("limits.memory", (24 << 20) - 1)), ERR_UNENFORCED, "limits.memory: ")
+    assert "24 MiB" in e.text and "24MiB" in e.hint and "runsc" not in e.text
+    assert boxes.running() == set() and not list((boxes.folder / "run/sandboxes").iterdir())
+    _, _, c = box(low.limit("limits.memory", 24 << 20))
+    assert c.output("ls / > /dev/null && echo yes")[0] == "yes\n"
+
+
 def test_probe():
     said = json.loads(subprocess.run([PROGRAM, "probe"], check=True, stdout=subprocess.PIPE, timeout=20).stdout)
     assert said["driver"] == "gvisor" and said["offered"] is True and said["version"] and said["why"] == ""
