@@ -340,10 +340,29 @@ static void put_tmp(struct json *j, const struct oci_options *o, const struct pl
                 put_own(j, tmp.path, "tmpfs");
 }
 
+/* Devices of the box's own kernel that no plan has: nothing, which nobody may open, is mounted there. */
+static void put_hidden(struct json *j, const char *path) {
+        static const char *const options[] = {"ro", "nosuid", "nodev", "noexec", "mode=000"};
+
+        json_open(j, NULL, '{');
+        json_str(j, "destination", path);
+        json_str(j, "type", "tmpfs");
+        json_str(j, "source", "tmpfs");
+        json_open(j, "options", '[');
+        for (size_t i = 0; i < ELEMENTSOF(options); i++)
+                json_str(j, NULL, options[i]);
+        json_close(j, ']');
+        json_close(j, '}');
+}
+
 static void put_mounts(struct json *j, const struct oci_options *o, const struct places *l) {
+        static const char *const hidden[] = {"/dev/net", "/dev/fuse"};
+
         json_open(j, "mounts", '[');
         put_own(j, "/proc", "proc");
         put_own(j, "/sys", "sysfs");
+        for (size_t i = 0; i < ELEMENTSOF(hidden); i++)
+                put_hidden(j, hidden[i]);
         for (size_t i = 0; i < l->count; i++)
                 if (!is_like_around(l, &l->items[i]))
                         put_place(j, o, &l->items[i]);

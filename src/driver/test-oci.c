@@ -128,6 +128,8 @@ static void places_with_rights_of_their_own_are_mounts(void) {
         CHECK(bundle(&b, NULL, &out, NULL) == 0);
         CHECK_STR(mounted(&out, "/proc"), "proc ro noexec");
         CHECK_STR(mounted(&out, "/sys"), "sysfs ro noexec");
+        CHECK_STR(mounted(&out, "/dev/net"), "tmpfs ro noexec");
+        CHECK_STR(mounted(&out, "/dev/fuse"), "tmpfs ro noexec");
         CHECK_STR(mounted(&out, "/tmp"), "bind rw noexec");
         CHECK_STR(mounted(&out, "/dev/shm"), "bind rw noexec");
         CHECK_STR(mounted(&out, "/home"), "bind rw");

@@ -120,6 +120,22 @@ for name, call in (("memfd", lambda: libc.memfd_create(b"x", 0)), ("ptrace", lam
         assert line.split()[1:] == ["-1", "True"], tried
 
 
+def test_devices_that_no_plan_has_cannot_be_opened(box, low, medium):
+    for plan in (low, medium):
+        _, _, c = box(plan)
+        said = python(c, """
+import os
+for path in ("/dev/net/tun", "/dev/fuse"):
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        try:
+            os.open(path, flags)
+            print(path, flags, "was opened")
+        except OSError as e:
+            print(e.errno)
+""", number=new_number())
+        assert said.split() == [str(errno.EACCES)] * 4, said
+
+
 _number = iter(range(1000, 1 << 20))
 
 
