@@ -219,12 +219,16 @@ static const char *sentence(const struct findings *f, enum guarantee g) {
         return "kept";
 }
 
+#define NO_CHECKPOINTS                                                                                                 \
+        "checkpoint: not used, since runsc's ends a sandbox whose guest is connected and restores no faster than it "  \
+        "starts"
+
 static const char *note(const struct findings *f) {
         if (f->held[TRIAL_AUTOMOUNT])
-                return "";
+                return NO_CHECKPOINTS;
         return "this runsc does not know AT_NO_AUTOMOUNT: a library that leaves it out is loaded into every program "
                "inside; "
-               "static programs that name it fail; a newer runsc has it";
+               "static programs that name it fail; a newer runsc has it. " NO_CHECKPOINTS;
 }
 
 int gvisor_probe(void) {

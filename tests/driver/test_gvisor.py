@@ -522,6 +522,7 @@ def test_probe():
     said = json.loads(subprocess.run([PROGRAM, "probe"], check=True, stdout=subprocess.PIPE, timeout=20).stdout)
     assert said["driver"] == "gvisor" and said["offered"] is True and said["version"] and said["why"] == ""
     assert set(said["guarantees"].values()) == {"kept"} and len(said["guarantees"]) == 12
+    assert "checkpoint: not used" in said["note"]
 
 
 def test_probe_says_what_is_missing():
