@@ -23,7 +23,7 @@
 #define START_MS   15000
 #define MEMORY_MIN 24 /* MiB: sentry, gofer and keeper before anything runs; with 16 runsc fails, with 20 it starts */
 
-static int write_config(const struct keeper_task *t, bool *ret_writable_root, struct err *err) {
+static int write_config(const struct keeper_task *t, struct oci_bundle *ret_bundle, struct err *err) {
         static char enter[] = BOX_PLACE "/" STAGE_ENTER, verb[] = "enter", dial[] = "dial",
                     door[] = BOX_PLACE "/" STAGE_DOOR;
         char *const args[] = {enter, verb, (char *)(uintptr_t)t->guest, dial, door, (char *)(uintptr_t)t->cwd, NULL};
@@ -31,7 +31,7 @@ static int write_config(const struct keeper_task *t, bool *ret_writable_root, st
                 .tree = t->tree, .tree_path = STAGE_TREE, .network = RUNSC_NETWORK, .args = args, .ids = CELL_ID_RANGE};
         _cleanup_buf_ struct buf config = {.max = OCI_CONFIG_MAX};
 
-        int r = oci_config(&t->plan, &o, &config, ret_writable_root, err);
+        int r = oci_config(&t->plan, &o, &config, ret_bundle, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int folder = open(STAGE_BUNDLE, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -81,13 +81,13 @@ static bool has_own_root(const struct plan *p) {
         return false;
 }
 
-static int prepare(const struct keeper_task *t, bool *ret_writable_root, int *ret_door, struct err *err) {
+static int prepare(const struct keeper_task *t, struct oci_bundle *ret_bundle, int *ret_door, struct err *err) {
         int r = stage_make(t->id_base, err);
 
         if (r == 0)
-                r = write_config(t, ret_writable_root, err);
+                r = write_config(t, ret_bundle, err);
         if (r == 0)
-                r = stage_tree(t->tree, !*ret_writable_root, err);
+                r = stage_tree(t->tree, !ret_bundle->writable_root, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int place = stage_place(err), door = -EBADF;
@@ -144,7 +144,7 @@ static int make_link(pid_t pid, struct err *err) {
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         char program[PATH_MAX];
         int ends[2];
-        bool writable_root = false;
+        struct oci_bundle bundle = {0};
         pid_t pid;
         _cleanup_fd_ int door = -EBADF, input = -EBADF;
 
@@ -152,7 +152,7 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         if (r == 0)
                 r = check_memory(&t->plan, err);
         if (r == 0)
-                r = prepare(t, &writable_root, &door, err);
+                r = prepare(t, &bundle, &door, err);
         if (r < 0)
                 return r;
         input = open_input(t, err);
@@ -165,7 +165,8 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
                                       .id_base = t->id_base,
                                       .ids = CELL_ID_RANGE,
                                       .networked = t->networked,
-                                      .writable_root = writable_root,
+                                      .writable_root = bundle.writable_root,
+                                      .mounts = bundle.binds,
                                       .input = input,
                                       .output = output,
                                       .link = t->networked ? make_link : NULL};

@@ -329,15 +329,17 @@ static void put_place(struct json *j, const struct oci_options *o, const struct 
         json_close(j, '}');
 }
 
-/* runsc puts memory without a limit over a /tmp that is empty, or not there, unless a mount is named. */
-static void put_tmp(struct json *j, const struct oci_options *o, const struct places *l) {
+/* runsc puts memory without a limit over a /tmp that is empty, or not there, unless a mount is named. Is it bound? */
+static bool put_tmp(struct json *j, const struct oci_options *o, const struct places *l) {
         char path[] = "/tmp";
         struct place tmp = {.path = path, .write = l->root_write, .exec = true};
 
-        if (is_there(o, tmp.path))
+        bool bound = is_there(o, tmp.path);
+        if (bound)
                 put_place(j, o, &tmp);
         else
                 put_own(j, tmp.path, "tmpfs");
+        return bound;
 }
 
 /* Devices of the box's own kernel that no plan has: nothing, which nobody may open, is mounted there. */
@@ -355,8 +357,10 @@ static void put_hidden(struct json *j, const char *path) {
         json_close(j, '}');
 }
 
-static void put_mounts(struct json *j, const struct oci_options *o, const struct places *l) {
+/* How many of them are bound. */
+static unsigned put_mounts(struct json *j, const struct oci_options *o, const struct places *l) {
         static const char *const hidden[] = {"/dev/net", "/dev/fuse"};
+        unsigned binds = 0;
 
         json_open(j, "mounts", '[');
         put_own(j, "/proc", "proc");
@@ -364,12 +368,15 @@ static void put_mounts(struct json *j, const struct oci_options *o, const struct
         for (size_t i = 0; i < ELEMENTSOF(hidden); i++)
                 put_hidden(j, hidden[i]);
         for (size_t i = 0; i < l->count; i++)
-                if (!is_like_around(l, &l->items[i]))
+                if (!is_like_around(l, &l->items[i])) {
                         put_place(j, o, &l->items[i]);
+                        binds++;
+                }
         const struct place *tmp = find_place(l, "/tmp");
         if (!tmp || is_like_around(l, tmp))
-                put_tmp(j, o, l);
+                binds += put_tmp(j, o, l);
         json_close(j, ']');
+        return binds;
 }
 
 static void put_limit(struct json *j, const char *name, uint64_t value) {
@@ -520,7 +527,7 @@ static void put_hostname(struct json *j, const struct plan *p) {
                         json_str(j, "hostname", s.text[0]);
 }
 
-int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, bool *ret_writable_root,
+int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, struct oci_bundle *ret,
                struct err *err) {
         _cleanup_(places_free) struct places places = {0};
         struct json j = {.out = out};
@@ -540,9 +547,11 @@ int oci_config(const struct plan *p, const struct oci_options *o, struct buf *ou
         json_bool(&j, "readonly", !places.root_write);
         json_close(&j, '}');
         put_hostname(&j, p);
-        put_mounts(&j, o, &places);
+        unsigned binds = put_mounts(&j, o, &places);
         put_linux(&j, o);
         json_close(&j, '}');
-        *ret_writable_root = places.root_write;
-        return buf_ok(out) ? 0 : err_set(err, ERR_LIMIT, "the bundle of the box is larger than %zu bytes", out->max);
+        if (!buf_ok(out))
+                return err_set(err, ERR_LIMIT, "the bundle of the box is larger than %zu bytes", out->max);
+        *ret = (struct oci_bundle){.writable_root = places.root_write, .binds = binds};
+        return 0;
 }

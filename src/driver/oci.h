@@ -19,7 +19,12 @@ struct oci_options {
         uint64_t ids;          /* so many ids, from 0 on, are the same in the box as around the runtime */
 };
 
-/* *ret_writable_root: the box's kernel takes its root for writable. A root that others filled is left to the host to
- * refuse writes to: to have the runtime make it read-only, it would have to lose other flags first (stage.h). */
-int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, bool *ret_writable_root,
+struct oci_bundle {
+        /* The box's kernel takes its root for writable. A root that others filled is left to the host to refuse writes
+         * to: to have the runtime make it read-only, it would have to lose other flags first (stage.h). */
+        bool writable_root;
+        unsigned binds; /* mounts from the tree */
+};
+
+int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, struct oci_bundle *ret,
                struct err *err);

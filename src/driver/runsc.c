@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/text.h"
+#include "driver/runsc-parts.h"
 #include "driver/stage.h"
 
 #define WORDS_MAX  4096
@@ -97,30 +98,45 @@ int runsc_version(const char *program, char *ret, size_t size) {
 
 /* --- the child --- */
 
-_noreturn_ static void execute(const struct runsc_start *s) {
-        const char *words[20];
-        size_t n = 0;
+/* The options of runsc itself. */
+static const char **add_options(const struct runsc_start *s, const char **words) {
+        *words++ = "--root=" STAGE_STATE;
+        *words++ = "--platform=ptrace";
+        *words++ = "--ignore-cgroups"; /* we are in ours */
+        *words++ = s->networked ? "--network=sandbox" : "--network=none";
+        *words++ = "--host-uds=open";
+        *words++ = "--overlay2=none";
+        *words++ = "--file-access-mounts=shared";
+        *words++ = s->writable_root ? "--file-access=shared" : "--file-access=exclusive";
+        return words;
+}
 
-        words[n++] = s->program;
-        words[n++] = "--root=" STAGE_STATE;
-        words[n++] = "--platform=ptrace";
-        words[n++] = "--ignore-cgroups"; /* we are in ours */
-        words[n++] = s->networked ? "--network=sandbox" : "--network=none";
-        words[n++] = "--host-uds=open";
-        words[n++] = "--overlay2=none";
-        words[n++] = "--file-access-mounts=shared";
-        words[n++] = s->writable_root ? "--file-access=shared" : "--file-access=exclusive";
-        words[n++] = "run";
+_noreturn_ static void execute(const struct runsc_start *s) {
+        const char *list[20], **words = list;
+
+        *words++ = s->program;
+        words = add_options(s, words);
+        *words++ = "run";
         if (!s->attached) {
-                words[n++] = "--detach";
-                words[n++] = "--pid-file=" STAGE_PID;
+                *words++ = "--detach";
+                *words++ = "--pid-file=" STAGE_PID;
         }
-        words[n++] = "--bundle=" STAGE_BUNDLE;
-        words[n++] = "box";
-        words[n] = NULL;
-        (void)execve(s->program, (char *const *)(uintptr_t)words, environment);
+        *words++ = "--bundle=" STAGE_BUNDLE;
+        *words++ = "box";
+        *words = NULL;
+        (void)execve(s->program, (char *const *)(uintptr_t)list, environment);
         (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", s->program, strerror(errno));
         _exit(126);
+}
+
+/* A box without a network, in a runsc whose parts are known, does not need its `run`. */
+_noreturn_ static void start_box(const struct runsc_start *s) {
+        const char *options[12] = {0};
+
+        if (s->attached || s->networked || s->mounts > PARTS_MOUNTS_MAX || !parts_known(s->program))
+                execute(s);
+        (void)add_options(s, options);
+        parts_run(&(struct parts_start){.program = s->program, .options = options, .mounts = s->mounts});
 }
 
 /* raw calls: libc's would signal threads that do not exist */
@@ -132,7 +148,7 @@ static int become_root(void) {
 }
 
 /* Every runsc registers for membarrier(2) when it begins, and waits there until each processor of the host has switched
- * tasks: 8 ms and more, five times in a row. Without the call it begins at once. */
+ * tasks: 8 ms and more, once in each program that a start executes. Without the call it begins at once. */
 static int hide_membarrier(void) {
         struct sock_filter instructions[] = {
                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -156,7 +172,7 @@ _noreturn_ static void child(const struct runsc_start *s, int go) {
         if (r < 0 || dup2(s->input, STDIN_FILENO) < 0 || dup2(s->output, STDOUT_FILENO) < 0 ||
             dup2(s->output, STDERR_FILENO) < 0 || kernel_close_range(3, ~0U, 0) < 0)
                 _exit(125);
-        execute(s);
+        start_box(s);
 }
 
 /* --- the parent --- */

@@ -8,7 +8,10 @@
 #define STAGE_TREE   STAGE "/tree"   /* the plan's tree, or what stands for it */
 #define STAGE_BUNDLE STAGE "/bundle" /* config.json */
 #define STAGE_STATE  STAGE "/state"  /* what runsc keeps */
-#define STAGE_PID    STAGE_STATE "/pid"
+#define STAGE_ROOT   STAGE "/root"   /* where a part of runsc's gets a root of its own (runsc-parts.h) */
+
+#define STAGE_PID_NAME "pid"
+#define STAGE_PID      STAGE_STATE "/" STAGE_PID_NAME
 
 /* In the tree, of BOX_PLACE: */
 #define STAGE_DOOR  "door"  /* the socket that the guest dials */

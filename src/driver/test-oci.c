@@ -65,22 +65,34 @@ static void remove_tree(struct test_folder *t) {
         test_folder_remove(t);
 }
 
+static unsigned count_binds(const struct buf *config) {
+        char type[16];
+        struct json_walk mounts;
+        unsigned n = 0;
+
+        CHECK(json_walk_begin(&mounts, config->data, "mounts"));
+        while (json_walk_next(&mounts))
+                n += json_find_str(mounts.value, "type", type, sizeof type) && str_eq(type, "bind");
+        return n;
+}
+
 /* The bundle of a plan, in a tree. */
 static int bundle(struct buf *bytes, const char *network, struct buf *out, struct err *err) {
         struct test_folder tree;
         struct plan plan;
-        bool writable = false;
+        struct oci_bundle made = {0};
 
         CHECK(plan_end(bytes, err) == 0);
         CHECK(plan_check(bytes->data, bytes->size, &plan, err) == 0);
         make_tree(&tree);
         struct oci_options o = {.tree = tree.fd, .tree_path = "/t", .network = network, .args = args, .ids = 65536};
-        int r = oci_config(&plan, &o, out, &writable, err);
+        int r = oci_config(&plan, &o, out, &made, err);
         remove_tree(&tree);
         if (r < 0)
                 return r;
         CHECK(json_check(out->data, out->size, err) == 0);
-        return writable;
+        CHECK(made.binds == count_binds(out));
+        return made.writable_root;
 }
 
 /* How a path is mounted: "bind rw noexec", or "" if it is not. Every mount is nosuid and nodev. */

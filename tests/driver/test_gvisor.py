@@ -80,8 +80,16 @@ def test_starts_serves_and_leaves_nothing(boxes, box, low):
     assert not pathlib.Path("/run/state").exists() and not pathlib.Path("/var/run/runsc").exists()
 
 
-def test_nothing_of_it_is_root_on_the_host(box, low):
-    _, keeper, c = box(low)
+RUN_CAPS = 1 << 18 | 1 << 21  # sys_chroot and sys_admin, over nothing: its user namespace has one id and it sees no mounts
+GOFER_CAPS = sum(1 << n for n in (0, 1, 2, 3, 4, 18))  # chown, dac_override, dac_read_search, fowner, fsetid, sys_chroot
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_nothing_of_it_is_root_on_the_host(boxes, inside, low, networked, connected):
+    """However its parts were started: a box without a network is not started by `runsc run`."""
+    _, answer, guest, fds = boxes.begin(networked if connected else low, driver=GVISOR)
+    wire.close(fds)
+    keeper, c = answer.pid, inside(guest)
     memory = dict(line.split()[:2] for line in pathlib.Path(f"/proc/{keeper}/smaps_rollup").read_text().splitlines()[1:])
     assert int(memory["Private_Dirty:"]) < 256  # the rest is the program, which all boxes share
     files = {os.readlink(f"/proc/{keeper}/fd/{n}") for n in os.listdir(f"/proc/{keeper}/fd")}
@@ -96,6 +104,20 @@ def test_nothing_of_it_is_root_on_the_host(box, low):
         assert not os.path.samefile(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
         assert not os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")
         assert not os.path.samefile(f"/proc/{pid}/ns/net", f"/proc/{keeper}/ns/net")
+    sentry, gofer = part(keeper, "runsc-sandbox"), part(keeper, "runsc-gofer")
+    for pid, most in ((sentry, RUN_CAPS if connected else 0), (gofer, GOFER_CAPS)):
+        s = status(pid)
+        assert int(s["CapEff"], 16) == int(s["CapPrm"], 16) == most and int(s["CapAmb"], 16) & ~most == 0, s
+        assert not os.path.samefile(f"/proc/{pid}/ns/mnt", f"/proc/{keeper}/ns/mnt")
+        assert not [f for f in os.listdir(f"/proc/{pid}/fd") if os.readlink(f"/proc/{pid}/fd/{f}").startswith("/usr")]
+    assert status(sentry)["Uid"].split() == [str(base + 65534)] * 4
+    root = pathlib.Path(f"/proc/{sentry}/root")
+    assert {p.name for p in root.iterdir()} <= {"proc", "etc"} and not list((root / "proc").iterdir())
+    assert "usr" in {p.name for p in pathlib.Path(f"/proc/{gofer}/root").iterdir()}
+    assert not [f for f in os.listdir(f"/proc/{gofer}/fd") if "input" in os.readlink(f"/proc/{gofer}/fd/{f}")]
+    source = pathlib.Path(__file__).parents[2].joinpath("src/driver/runsc-parts.c").read_text()
+    known = source.split("#define BUILD", 1)[1].split('"')[1].encode() in pathlib.Path(shutil.which("runsc")).read_bytes()[:8192]
+    assert os.path.exists(f"/proc/{keeper}/root/run/state/control") == (known and not connected)
 
 
 def test_the_user_inside_has_no_rights(box, low):
