@@ -18,7 +18,6 @@ BOXES = {
 OF = {
     "gvisor": {
         "test_life_runs.py::test_a_terminal": "its terminals do not show control characters (^C) as Linux does",
-        "test_life_disks.py::test_long_chains_become_short": "ls of coreutils 9 asks this runsc for a flag that it does not know",
     },
     "docker": {},
     "microvm": {},
