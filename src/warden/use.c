@@ -119,7 +119,7 @@ static int end_leaf(struct sandbox *s, uint32_t run, bool kill, unsigned looks, 
         memset(usage, 0xff, sizeof *usage);
         if (!has_leaves(s)) {
                 count_in_box(s, usage);
-                return kill ? -EOPNOTSUPP : 0;
+                return kill || !sandbox_is_on_host(s) ? -EOPNOTSUPP : 0;
         }
         int r = cgroup_nest_find_runs(s->nest, s->id, &c);
         if (r < 0)
