@@ -192,23 +192,42 @@ static int write_limit(int group, const char *file, uint64_t value) {
         return fd_write_at(group, file, text);
 }
 
+/* The guest is in a leaf of its own: where there are leaves, nobody is beside them. */
+static int make_groups(int *ret_group, int *ret_guest) {
+        int r = fd_write_at(AT_FDCWD, CGROUP "/cgroup.subtree_control", "+memory +pids");
+
+        if (r == 0 && (mkdir(CGROUP "/sandbox", 0755) < 0 || mkdir(CGROUP "/sandbox/guest", 0755) < 0))
+                r = -errno;
+        if (r == 0)
+                r = fd_write_at(AT_FDCWD, CGROUP "/sandbox/cgroup.subtree_control", "+memory +pids");
+        if (r < 0)
+                return r;
+        *ret_group = open(CGROUP "/sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        *ret_guest = open(CGROUP "/sandbox/guest", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret_group < 0 || *ret_guest < 0 ? -errno : 0;
+}
+
 int vm_boot_cgroup(const struct plan *p, struct cgroup *ret, struct err *err) {
         struct plan_walk walk = {0};
         struct plan_step s;
-        int r = fd_write_at(AT_FDCWD, CGROUP "/cgroup.subtree_control", "+memory +pids");
+        _cleanup_fd_ int group = -EBADF, guest = -EBADF;
+        int r = make_groups(&group, &guest);
 
-        if (r == 0 && mkdir(CGROUP "/sandbox", 0755) < 0)
-                r = -errno;
-        _cleanup_fd_ int group = open(CGROUP "/sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        while (r == 0 && group >= 0 && plan_next(p, &walk, &s)) {
+        while (r == 0 && plan_next(p, &walk, &s)) {
                 if (s.op == OP_LIMIT && str_eq(s.text[0], "limits.memory"))
                         r = write_limit(group, "memory.max", s.number[0]);
                 if (s.op == OP_LIMIT && str_eq(s.text[0], "limits.processes"))
                         r = write_limit(group, "pids.max", s.number[0]);
         }
-        if (r < 0 || group < 0)
-                return err_set(err, r < 0 ? r : -errno, "cannot limit the sandbox");
+        /* as on a host with more: what is reserved may be more than there is, and what is used is limited by the cgroup
+         */
+        if (r == 0)
+                r = fd_write_at(AT_FDCWD, "/proc/sys/vm/overcommit_memory", "1");
+        if (r < 0)
+                return err_set(err, r, "cannot limit the sandbox");
         *ret = CGROUP_INIT;
         ret->into = TAKE_FD(group);
+        ret->guest = TAKE_FD(guest);
+        ret->home[CGROUP_MEMORY] = ret->home[CGROUP_PIDS] = ret->home[CGROUP_CPU] = ret->into;
         return 0;
 }
