@@ -2,13 +2,9 @@
 
 `boxes` is for all of them, the rest for one driver. A name that no test has is an error: so is one that is needed no more
 and was left here, since whoever removes a reason removes its line."""
-POOL = "the pool keeps native sandboxes alone"
 TREE = "a run in a box has no cgroup: what it started in a session of its own lives until the sandbox ends"
 
 BOXES = {
-    "test_life.py::test_the_pool": POOL,
-    "test_life_adopt.py::test_orphans_are_removed": POOL,
-    "test_life_network.py::test_the_network_and_its_rules[2]": POOL,
     "test_life_runs.py::test_time_ends_a_run_and_all_it_started": TREE,
     "test_life_runs.py::test_the_background_has_no_more_time_than_its_run[False]": TREE,
     "test_life_runs.py::test_the_background_has_no_more_time_than_its_run[True]": TREE,
