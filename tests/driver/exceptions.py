@@ -22,6 +22,7 @@ OF = {
     },
     "docker": {},
     "microvm": {},
+    "firecracker": {},
 }
 
 
