@@ -34,7 +34,7 @@ struct kernel {
         bool live;
         unsigned notices;
         size_t size; /* of the last answer */
-        _Alignas(8) unsigned char answer[8192];
+        _Alignas(8) unsigned char answer[FUSE_MESSAGE_MAX + 1];
 };
 
 static void write_file(const char *folder, const char *name, const char *text) {
@@ -423,6 +423,96 @@ static void bounds_what_is_asked(void) {
         CHECK(finish(&k) == 0);
 }
 
+/* --- a kernel that says anything --- */
+
+enum { ROUNDS = 20000, FIXED_MAX = 128 };
+
+static uint64_t state = 88172645463325252ULL;
+
+static uint64_t any(void) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        return state ^= state << 17;
+}
+
+/* Mostly numbers that mean something here. */
+static uint64_t some(void) {
+        return any() % 8 ? any() % 12 : any();
+}
+
+static const struct {
+        uint32_t opcode;
+        size_t fixed, names;
+} kinds[] = {
+        {FUSE_LOOKUP, 0, 1},
+        {FUSE_FORGET, sizeof(struct fuse_forget_in), 0},
+        {FUSE_GETATTR, sizeof(struct fuse_getattr_in), 0},
+        {FUSE_SETATTR, sizeof(struct fuse_setattr_in), 0},
+        {FUSE_READLINK, 0, 0},
+        {FUSE_SYMLINK, 0, 2},
+        {FUSE_MKNOD, sizeof(struct fuse_mknod_in), 1},
+        {FUSE_MKDIR, sizeof(struct fuse_mkdir_in), 1},
+        {FUSE_UNLINK, 0, 1},
+        {FUSE_RMDIR, 0, 1},
+        {FUSE_RENAME, sizeof(struct fuse_rename_in), 2},
+        {FUSE_RENAME2, sizeof(struct fuse_rename2_in), 2},
+        {FUSE_LINK, sizeof(struct fuse_link_in), 1},
+        {FUSE_OPEN, sizeof(struct fuse_open_in), 0},
+        {FUSE_OPENDIR, sizeof(struct fuse_open_in), 0},
+        {FUSE_CREATE, sizeof(struct fuse_create_in), 1},
+        {FUSE_READ, sizeof(struct fuse_read_in), 0},
+        {FUSE_READDIR, sizeof(struct fuse_read_in), 0},
+        {FUSE_READDIRPLUS, sizeof(struct fuse_read_in), 0},
+        {FUSE_RELEASE, sizeof(struct fuse_release_in), 0},
+        {FUSE_FLUSH, sizeof(struct fuse_flush_in), 0},
+        {FUSE_STATFS, 0, 0},
+        {FUSE_LSEEK, sizeof(struct fuse_lseek_in), 0},
+        {FUSE_INTERRUPT, sizeof(struct fuse_interrupt_in), 0},
+        {FUSE_GETXATTR, 8, 1},
+};
+
+static void ask_anything(struct kernel *k) {
+        static const char *const names[] = {"file", "folder", "out", "in", "fifo", "new", "...", "\n"};
+        unsigned char body[FIXED_MAX + 64] = {0};
+        size_t which = any() % ELEMENTSOF(kinds), size = 0;
+
+        for (; size < kinds[which].fixed; size += sizeof(uint64_t)) {
+                uint64_t field = some() | (any() % 4 ? 0 : some() << 32);
+                memcpy(body + size, &field, sizeof field);
+        }
+        size = kinds[which].fixed;
+        for (size_t i = 0; i < kinds[which].names; i++) {
+                const char *name = names[any() % ELEMENTSOF(names)];
+                memcpy(body + size, name, strlen(name) + 1);
+                size += strlen(name) + 1;
+        }
+        if (geteuid() == 0)
+                k->uid = (uid_t)some();
+        if (kinds[which].opcode == FUSE_FORGET || kinds[which].opcode == FUSE_INTERRUPT)
+                send_raw(k, kinds[which].opcode, some(), body, size);
+        else
+                CHECK(ask(k, kinds[which].opcode, some(), body, size) != -EPIPE);
+}
+
+/* Whatever it asks, all of it is answered, and nothing beside the tree is touched. */
+static void whatever_is_asked(void) {
+        static struct kernel k;
+        char path[128], text[16] = "";
+        struct stat before, after;
+
+        begin(&k);
+        (void)snprintf(path, sizeof path, "%s/secret", k.folder);
+        CHECK(lstat(path, &before) == 0);
+        for (unsigned i = 0; i < ROUNDS; i++)
+                ask_anything(&k);
+        CHECK(lstat(path, &after) == 0 && after.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+              after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK(fd >= 0 && read(fd, text, sizeof text - 1) == 6);
+        CHECK_STR(text, "secret");
+        CHECK(finish(&k) == 0);
+}
+
 /* Protocol that is broken ends it. */
 static int break_it(uint32_t opcode, const void *body, size_t size) {
         static struct kernel k;
@@ -446,4 +536,4 @@ static void ends_with_what_is_no_message(void) {
 TEST_MAIN(TEST(reads_and_writes), TEST(makes_moves_and_removes), TEST(a_file_is_whose_who_made_it),
           TEST(one_handle_for_all_who_open_it), TEST(asks_to_forget), TEST(lists_a_folder), TEST(lists_with_attributes),
           TEST(a_long_name_is_only_that), TEST(leads_nowhere_else), TEST(takes_no_number_that_is_none),
-          TEST(bounds_what_is_asked), TEST(ends_with_what_is_no_message))
+          TEST(bounds_what_is_asked), TEST(whatever_is_asked), TEST(ends_with_what_is_no_message))
