@@ -89,6 +89,8 @@ def test_nothing_of_ours_is_root_on_the_host(box, low):
     for pid in (keeper, files):
         assert status(pid)["NoNewPrivs"] == "1" and status(pid)["Seccomp"] == "2"
     assert not {"etc", "home", "root", "sys"} & set(os.listdir(f"/proc/{files}/root"))
+    for pid in below(keeper):  # where its limits are, whoever started it
+        assert pathlib.Path(f"/proc/{pid}/cgroup").read_text() == pathlib.Path(f"/proc/{keeper}/cgroup").read_text()
 
 
 def test_a_shared_folder_is_one(start, inside, low):
