@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/kernel.h"
+#include "driver/vm-forget.h"
 #include "driver/vm-fuse.h"
 #include "driver/vm-plan.h"
 
@@ -157,6 +158,8 @@ static int mount_files(enum vm_streams streams, const char *name, enum vm_stream
 int vm_boot_root(enum vm_streams streams, bool live, struct err *err) {
         int r = mount_files(streams, "tree", VM_STREAM_TREE, "/tree", err);
 
+        if (r == 0)
+                r = vm_forget_watch(err);
         if (r == 0)
                 r = make_mount("tmpfs", "stage", STAGE, MS_NOSUID | MS_NODEV, "mode=755,size=1m", err);
         if (r == 0)

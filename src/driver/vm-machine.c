@@ -116,6 +116,7 @@ static int start_qemu(const struct machine_facts *f, int line, int tree, int liv
                                  .memory = f->memory,
                                  .cpus = f->cpus,
                                  .tsc_khz = f->kvm ? 0 : vm_tsc_khz(),
+                                 .files = tree < 0 ? 0 : place_files_max(),
                                  .line = give(&p, line),
                                  .tree = give(&p, tree),
                                  .live = give(&p, live),

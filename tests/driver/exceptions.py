@@ -1,7 +1,7 @@
 """Tests of sandboxes that live (tests/operator) that do not hold in a box, each with its reason. Everything else has to.
 
-A name that no test has is an error: so is one that is needed no more
-and was left here, since whoever removes a reason removes its line."""
+A name that no test has is an error: so is one that is needed no more and was left here, since whoever removes a reason
+removes its line."""
 TREE = "a run has no cgroup in it: what it started in a session of its own lives until the sandbox ends"
 MEMORY = "memory is counted for the whole box: it ends whole, and nobody outside knows which run it was"
 
@@ -18,6 +18,7 @@ OF = {
     },
     "docker": {},
     "microvm": {},
+    "firecracker": {},
 }
 
 

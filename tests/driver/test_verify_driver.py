@@ -14,6 +14,7 @@ import time
 import pytest
 
 import engine
+import fc_install
 import needed
 import vm
 
@@ -60,15 +61,17 @@ def running(programs):
         made.clear()
 
 
-@pytest.fixture(scope="module", params=["gvisor", "docker", "microvm"])
+@pytest.fixture(scope="module", params=["gvisor", "docker", "microvm", "firecracker"])
 def driver(request, programs, place):
     words = []
     if request.param == "docker":
         socket = request.getfixturevalue("running").socket
         (place / ".stockade/stockade.conf").write_text(f"docker_socket = {socket}\n")
         words = [f"socket={socket}", "runtime="]
-    if request.param == "microvm":
-        (programs / "microvm").mkdir()
+    if request.param == "firecracker":
+        fc_install.install()  # from here on: the last of them
+    if request.param in ("microvm", "firecracker"):
+        (programs / "microvm").mkdir(exist_ok=True)
         made = vm.make_image(programs / "microvm")
         if made.returncode:
             needed.missing(made.stderr)
@@ -119,7 +122,7 @@ def of(report, *verdicts):
 
 def test_all_of_it(programs, driver, verify):
     # all of it takes a quarter of an hour where machines are emulated: `make check-microvm` does it
-    quick = ["--quick"] if driver == "microvm" and not os.environ.get("STOCKADE_LONG") else []
+    quick = ["--quick"] if driver in ("microvm", "firecracker") and not os.environ.get("STOCKADE_LONG") else []
     done = verify("--driver", driver, "--json", *quick)
     report = json.loads(done.stdout)
     assert of(report, "open") == {}

@@ -500,7 +500,10 @@ class Suite:
             place.mkdir()
             self.engine = engine.Engine(place)
             self.engine.start()
-        if DRIVER == "microvm":
+        if DRIVER == "firecracker":
+            import fc_install
+            fc_install.install()
+        if DRIVER in ("microvm", "firecracker"):
             import vm
             (self.programs.folder / "microvm").mkdir()
             made = vm.make_image(self.programs.folder / "microvm")
