@@ -40,9 +40,8 @@ PROGRAMS = {"stockade": "cli", "stockade-policy": "cli", "stockaded": "warden", 
 # The driver that every sandbox of these tests has, unless a test says otherwise: the suites of sandboxes that live are also
 # the conformance suite of drivers (tests/driver).
 DRIVER = os.environ.get("STOCKADE_DRIVER", "native")
-# seconds for an answer: a machine that is emulated may take a minute to start, and the first one is preceded by a probe that
-# takes as long
-ANSWER = 180 if DRIVER in ("microvm", "firecracker") else 60
+# seconds for an answer: a machine that is emulated may take two minutes to start, and the first one is preceded by a probe
+ANSWER = 240 if DRIVER in ("microvm", "firecracker") else 60
 
 # whoever ends a suite early ends what it started, too: as ^C does
 for number in (signal.SIGINT, signal.SIGTERM):
