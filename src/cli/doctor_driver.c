@@ -13,12 +13,13 @@
 #include "base/paths.h"
 #include "cli/hear.h"
 #include "cli/selftest.h"
+#include "wire/driver.h"
 
 #define CONFIG "/etc/stockade/stockade.conf" /* boxes need a daemon that is root: this is its */
 
-enum { PROBE_MS = 30000, PROBE_MAX = 64 * 1024 };
+enum { PROBE_MAX = 64 * 1024 };
 
-static const struct driver {
+static const struct listed {
         const char *name, *means; /* means: the fact about the host that its probe takes the place of */
 } drivers[] = {{"docker", "docker"}, {"gvisor", "runsc"}, {"microvm", "qemu"}, {"firecracker", "firecracker"}};
 
@@ -47,7 +48,7 @@ static bool probe(const char *driver, struct buf *ret) {
         char name[64], program[PATH_MAX], socket[CONF_TEXT + 16], runtime[CONF_TEXT + 16];
         bool docker = str_eq(driver, "docker");
         const char *const argv[] = {program, "probe", docker ? socket : NULL, runtime, NULL};
-        struct hear h = {.argv = argv, .ms = PROBE_MS, .signal = SIGKILL};
+        struct hear h = {.argv = argv, .ms = DRIVER_PROBE_MS, .signal = SIGKILL};
 
         (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
         (void)snprintf(socket, sizeof socket, "socket=%s", configuration()->docker_socket);
