@@ -138,7 +138,7 @@ static int make_link(pid_t pid, struct err *err) {
         _cleanup_fd_ int namespace = open(path, O_RDONLY | O_CLOEXEC);
         if (namespace < 0)
                 return err_set(err, -errno, "cannot open the box's network namespace");
-        return link_veth("box", "eth0", namespace, err);
+        return link_veth("box", RUNSC_DEVICE, namespace, err);
 }
 
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {

@@ -129,14 +129,17 @@ _noreturn_ static void execute(const struct runsc_start *s) {
         _exit(126);
 }
 
-/* A box without a network, in a runsc whose parts are known, does not need its `run`. */
+/* A runsc whose parts are known does not need its `run`. */
 _noreturn_ static void start_box(const struct runsc_start *s) {
         const char *options[12] = {0};
 
-        if (s->attached || s->networked || s->mounts > PARTS_MOUNTS_MAX || !parts_known(s->program))
+        if (s->attached || s->mounts > PARTS_MOUNTS_MAX || !parts_known(s->program))
                 execute(s);
         (void)add_options(s, options);
-        parts_run(&(struct parts_start){.program = s->program, .options = options, .mounts = s->mounts});
+        parts_run(&(struct parts_start){.program = s->program,
+                                        .options = options,
+                                        .link = s->networked ? RUNSC_DEVICE : NULL,
+                                        .mounts = s->mounts});
 }
 
 /* raw calls: libc's would signal threads that do not exist */

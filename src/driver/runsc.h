@@ -9,6 +9,7 @@
 #include "base/err.h"
 
 #define RUNSC_NETWORK "/proc/self/ns/net" /* for the bundle: the namespace that runsc is started in */
+#define RUNSC_DEVICE  "eth0"              /* the far end of the link, in it */
 
 struct runsc_start {
         const char *program;
