@@ -50,7 +50,7 @@ struct plumbing {
 };
 
 bool parts_known(const char *program) {
-        static char head[BUILD_WITHIN];
+        char head[BUILD_WITHIN];
         _cleanup_fd_ int fd = open(program, O_RDONLY | O_CLOEXEC);
         ssize_t n = fd < 0 ? 0 : fd_read_full(fd, head, sizeof head);
 

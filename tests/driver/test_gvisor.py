@@ -142,6 +142,8 @@ def test_nothing_of_it_is_root_on_the_host(boxes, inside, low, networked, connec
     assert "usr" in {p.name for p in pathlib.Path(f"/proc/{gofer}/root").iterdir()}
     assert not [f for f in os.listdir(f"/proc/{gofer}/fd") if "input" in os.readlink(f"/proc/{gofer}/fd/{f}")]
     assert is_by_parts(keeper)
+    at = next(line.split() for line in pathlib.Path(f"/proc/{gofer}/mountinfo").read_text().splitlines() if line.split()[4] == "/")
+    assert {"ro", "nosuid", "nodev"} <= set(at[5].split(",")), at
 
 
 def test_the_user_inside_has_no_rights(box, low):
