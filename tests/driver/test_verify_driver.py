@@ -52,16 +52,26 @@ def place():
 
 
 @pytest.fixture(scope="module")
+def running(programs):
+    """An engine for the driver docker."""
+    if engine.missing():
+        needed.missing(f"not installed: {engine.missing()}")
+    (programs / "engine").mkdir()
+    made = engine.Engine(programs / "engine")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.clear()
+
+
+@pytest.fixture(scope="module")
 def driver(request, programs, place):
-    words, running = [], None
+    words = []
     if request.param == "docker":
-        if engine.missing():
-            needed.missing(f"not installed: {engine.missing()}")
-        (programs / "engine").mkdir()
-        running = engine.Engine(programs / "engine")
-        running.start()
-        (place / ".stockade/stockade.conf").write_text(f"docker_socket = {running.socket}\n")
-        words = [f"socket={running.socket}", "runtime="]
+        socket = request.getfixturevalue("running").socket
+        (place / ".stockade/stockade.conf").write_text(f"docker_socket = {socket}\n")
+        words = [f"socket={socket}", "runtime="]
     if request.param == "firecracker":
         fc_install.install()  # from here on: the last of them
     if request.param in ("microvm", "firecracker"):
@@ -69,13 +79,11 @@ def driver(request, programs, place):
         made = vm.make_image(programs / "microvm")
         if made.returncode:
             needed.missing(made.stderr)
-    probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=60)
+    probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=vm.BOOT)
     said = json.loads(probe.stdout)
     if not said["offered"]:
         needed.missing(said["why"])
-    yield request.param
-    if running:
-        running.stop()
+    return request.param
 
 
 @pytest.fixture
