@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/kernel.h"
+#include "guest/family.h"
 #include "guest/memory.h"
 #include "guest/request.h"
 #include "guest/run.h"
@@ -260,6 +261,7 @@ int serve_dial(const char *path) {
         g.peer = path;
         if (read_secret(&g) < 0 || begin(&g) < 0)
                 return 125;
+        g.leaves.families = family_is_told();
         (void)loop_run(g.loop);
         return 125;
 }
