@@ -9,6 +9,7 @@
 #include "base/http.h"
 
 #define ASK_ANSWER_MAX (1U << 20)
+#define ASK_SECONDS    15 /* less than the warden waits for a box, so that there is a sentence */
 
 struct ask_peer {
         const char *socket;
@@ -24,6 +25,7 @@ struct ask_question {
         const char *type;          /* of the body; NULL: there is none */
         const void *body;
         size_t size;
+        unsigned seconds; /* for its answer; 0: ASK_SECONDS */
 };
 
 struct ask_answer {
