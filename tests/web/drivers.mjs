@@ -1,6 +1,6 @@
 // How a sandbox is kept apart: what works here is offered where one is made, forked and resumed, and whoever cannot have it
 // is told why.
-import { api, assert, dropSandbox, flow, signInByKey, tell, until } from './harness.mjs'
+import { api, assert, dropSandbox, flow, signInByKey, signInByLink, tell, until } from './harness.mjs'
 import { newWallet } from './wallets.mjs'
 
 await flow(async ({ visitor }) => {
@@ -44,6 +44,13 @@ await flow(async ({ visitor }) => {
   await choice.selectOption('gvisor')
   await page.getByRole('button', { name: 'Create and open a terminal' }).click()
   await page.locator('.summary').getByText('is not installed').waitFor()
+  await until(async () => !(await api(token, 'GET', '/api/capabilities')).drivers.includes('gvisor'), 'another look')
+  const operator = await visitor()
+  await signInByLink(operator.page, { operator: true })
+  await operator.page.getByRole('link', { name: 'Operator' }).click()
+  await operator.page.getByRole('tab', { name: 'Drivers' }).click()
+  await operator.page.getByText('does not work here').waitFor()
+  await operator.page.getByText('its program is not installed').waitFor()
   await tell('find')
   await dropSandbox(page, fork)
   await dropSandbox(page, id)
