@@ -68,6 +68,7 @@ static void ask_renamed(struct exchange *x, const char *verb) {
                        {"image", "image"},
                        {"owner", "owner"},
                        {"memory_only", "memory_only"},
+                       {"driver", "driver"},
                        {"secrets", "secrets"},
                        {"key", "key"}};
         struct buf b = {.max = 2U << 20}, unused = {.max = 2U << 20};

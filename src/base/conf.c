@@ -81,6 +81,10 @@ static const struct row {
         {AT(docker_runtime), WORD, CEILING,
          .about = "The runtime that the engine is asked for: one of those that 'docker info' lists, and one whose "
                   "containers are processes of this kernel, as runc's are. Nothing: the engine's own choice."},
+        {AT(microvm_image), PATH, CEILING,
+         .about = "The folder with the kernel and the initial archive that machines of the drivers microvm and "
+                  "firecracker boot, as 'stockade image microvm' makes it. Nothing: 'microvm' beside Stockade's own "
+                  "programs, and then /var/lib/stockade/microvm."},
         {AT(ceiling_memory), BYTES, 1 << 20, .standard = "16GiB", CEILING, .about = "Memory of one sandbox."},
         {AT(ceiling_cpus), CPUS, 1, .standard = "16", CEILING, .about = "Processors of one sandbox."},
         {AT(ceiling_processes), COUNT, 1, .standard = "16k", CEILING, .about = "Processes and threads of one sandbox."},
@@ -132,8 +136,8 @@ static const struct row {
          .about = "Sandboxes that are kept ready for each profile in use, so that the next one starts at once. 0: "
                   "none."},
         {AT(pool_drivers), DRIVERS, .standard = "native", SANDBOX,
-         .about = "Drivers whose sandboxes are kept ready so, among those of 'drivers'. A sandbox that waits has its "
-                  "memory: in a machine at least 100 MB."},
+         .about = "Drivers whose sandboxes are kept ready so, among those of 'drivers'. One that waits has memory of "
+                  "the host's: in a machine as much as its kernel, programs and emulator need."},
         {AT(snapshot_pause), TIME, 100, 24ULL * 3600 * 1000, "30s", SANDBOX,
          .about = "A running sandbox stands still while its disk is copied for a snapshot; if that takes longer than "
                   "this, it goes on and the snapshot is refused."},

@@ -25,6 +25,7 @@ struct conf {
         bool ceiling_whole_tree;          /* the profile high: the host's tree copy-on-write */
         bool ceiling_network;
         char docker_socket[CONF_TEXT], docker_runtime[CONF_TEXT]; /* for the driver docker; runtime "": the engine's */
+        char microvm_image[CONF_TEXT];                            /* folder of what machines boot; "": the usual ones */
         uint64_t ceiling_memory, ceiling_cpus, ceiling_processes; /* of one sandbox; cpus in thousandths */
         uint64_t ceiling_disk, ceiling_inodes;
 

@@ -8,14 +8,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/conf.h"
 #include "base/json-read.h"
 #include "base/paths.h"
 #include "cli/hear.h"
+#include "cli/host_conf.h"
 #include "cli/selftest.h"
 #include "wire/driver.h"
-
-#define CONFIG "/etc/stockade/stockade.conf" /* boxes need a daemon that is root: this is its */
 
 enum { PROBE_MAX = 64 * 1024 };
 
@@ -23,19 +21,8 @@ static const struct listed {
         const char *name, *means; /* means: the fact about the host that its probe takes the place of */
 } drivers[] = {{"docker", "docker"}, {"gvisor", "runsc"}, {"microvm", "qemu"}, {"firecracker", "firecracker"}};
 
-/* The daemon's configuration, or what is in force without one. */
-static const struct conf *configuration(void) {
-        static struct conf conf;
-        static bool read;
-
-        if (!read && conf_load(access(CONFIG, F_OK) == 0 ? CONFIG : NULL, &conf, NULL) < 0)
-                conf_defaults(&conf);
-        read = true;
-        return &conf;
-}
-
 static bool is_declared(const char *driver) {
-        const struct conf *conf = configuration();
+        const struct conf *conf = host_conf();
 
         for (size_t i = 0; i < conf->drivers.count; i++)
                 if (str_eq(conf->drivers.items[i], driver))
@@ -43,16 +30,29 @@ static bool is_declared(const char *driver) {
         return false;
 }
 
+/* As the warden gives them to it: warden/box.c. */
+static void add_options(const char *driver, char text[2][CONF_TEXT + 16], const char **argv) {
+        const struct conf *conf = host_conf();
+
+        if (str_eq(driver, "docker")) {
+                (void)snprintf(text[0], sizeof text[0], "socket=%s", conf->docker_socket);
+                (void)snprintf(text[1], sizeof text[1], "runtime=%s", conf->docker_runtime);
+                argv[0] = text[0];
+                argv[1] = text[1];
+        } else if (conf->microvm_image[0] && !str_eq(driver, "gvisor")) {
+                (void)snprintf(text[0], sizeof text[0], "image=%s", conf->microvm_image);
+                argv[0] = text[0];
+        }
+}
+
 /* What its program says of it; false: it is not installed. A probe that fails says that the driver does not work. */
 static bool probe(const char *driver, struct buf *ret) {
-        char name[64], program[PATH_MAX], socket[CONF_TEXT + 16], runtime[CONF_TEXT + 16];
-        bool docker = str_eq(driver, "docker");
-        const char *const argv[] = {program, "probe", docker ? socket : NULL, runtime, NULL};
+        char name[64], program[PATH_MAX], text[2][CONF_TEXT + 16];
+        const char *argv[5] = {program, "probe"};
         struct hear h = {.argv = argv, .ms = DRIVER_PROBE_MS, .signal = SIGKILL};
 
         (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
-        (void)snprintf(socket, sizeof socket, "socket=%s", configuration()->docker_socket);
-        (void)snprintf(runtime, sizeof runtime, "runtime=%s", configuration()->docker_runtime);
+        add_options(driver, text, argv + 2);
         if (paths_helper(name, program, sizeof program, NULL) < 0 || access(program, X_OK) < 0)
                 return false;
         if (!hear_program(&h, ret, NULL) || !buf_ok(ret) || !ret->data || json_check(ret->data, ret->size, NULL) < 0) {

@@ -10,8 +10,10 @@
 
 #include "base/macro.h"
 #include "base/paths.h"
+#include "cli/host_conf.h"
 
-#define FOLDER "/var/lib/stockade/microvm" /* where the driver looks (driver/microvm.c) */
+#define STATE  "/var/lib/stockade"
+#define FOLDER STATE "/microvm" /* where the driver looks (driver/vm-host.c), unless stockade.conf says otherwise */
 #define PREFIX "vmlinuz-"
 #define SUFFIX "-cloud-amd64"
 
@@ -39,10 +41,12 @@ static int find_release(char ret[static 256], struct err *err) {
         return err_hint(err, "as root: apt-get install linux-image-cloud-amd64");
 }
 
-static int make_folder(struct err *err) {
-        static const char *const steps[] = {"/var/lib/stockade", FOLDER};
+static int make_folder(char ret[4096], struct err *err) {
+        const char *chosen = host_conf()->microvm_image;
+        const char *const steps[] = {STATE, ret};
 
-        for (size_t i = 0; i < ELEMENTSOF(steps); i++)
+        (void)snprintf(ret, 4096, "%s", chosen[0] ? chosen : FOLDER);
+        for (size_t i = chosen[0] ? 1 : 0; i < ELEMENTSOF(steps); i++)
                 if (mkdir(steps[i], 0755) < 0 && errno != EEXIST) {
                         (void)err_set(err, -errno, "cannot make the folder '%s'", steps[i]);
                         return err_hint(err, "run it as root");
@@ -65,12 +69,11 @@ int machine_image(const char *release, char ret_folder[4096], struct err *err) {
         if (r == 0)
                 r = paths_helper("stockade-vm-init", init, sizeof init, err);
         if (r == 0)
-                r = make_folder(err);
+                r = make_folder(ret_folder, err);
         if (r < 0)
                 return r;
         (void)snprintf(kernel, sizeof kernel, "/boot/" PREFIX "%s", release ? release : found);
         (void)snprintf(modules, sizeof modules, "/lib/modules/%s", release ? release : found);
-        (void)snprintf(ret_folder, 4096, FOLDER);
         pid_t pid = fork();
         if (pid == 0) {
                 (void)execv(program, argv);

@@ -90,9 +90,13 @@ int ask_end(const struct ask_reader *r, struct err *err) {
 
 /* --- one question --- */
 
-static int connect_to(const struct ask_peer *p, struct err *err) {
+static unsigned seconds_for(const struct ask_peer *p, const struct ask_question *q) {
+        return q->seconds > 0 ? q->seconds : p->seconds;
+}
+
+static int connect_to(const struct ask_peer *p, unsigned seconds, struct err *err) {
         struct sockaddr_un at = {.sun_family = AF_UNIX};
-        const struct timeval patience = {.tv_sec = p->seconds};
+        const struct timeval patience = {.tv_sec = (time_t)seconds};
         _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         if (fd < 0)
@@ -147,11 +151,11 @@ static time_t now_s(void) {
         return now.tv_sec;
 }
 
-static int receive_answer(int fd, const struct ask_peer *p, struct ask_answer *ret, struct err *err) {
+static int receive_answer(int fd, const struct ask_peer *p, unsigned seconds, struct ask_answer *ret, struct err *err) {
         _cleanup_reader_ struct ask_reader reader = {.who = p->who, .answer = ret};
         char bytes[16384];
 
-        for (time_t end = now_s() + p->seconds; now_s() <= end;) {
+        for (time_t end = now_s() + (time_t)seconds; now_s() <= end;) {
                 ssize_t n = recv(fd, bytes, sizeof bytes, 0);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -165,16 +169,18 @@ static int receive_answer(int fd, const struct ask_peer *p, struct ask_answer *r
                 if (r != 0)
                         return MIN(r, 0);
         }
-        return err_set(err, -ETIMEDOUT, "%s did not answer within %u seconds", p->who, p->seconds);
+        (void)err_set(err, ERR_UNENFORCED, "%s did not answer within %u seconds", p->who, seconds);
+        (void)err_hint(err, "%s", p->hint);
+        return ERR_UNENFORCED;
 }
 
 int ask(const struct ask_peer *p, const struct ask_question *q, struct ask_answer *ret, struct err *err) {
         *ret = (struct ask_answer){0};
-        _cleanup_fd_ int fd = connect_to(p, err);
+        _cleanup_fd_ int fd = connect_to(p, seconds_for(p, q), err);
         if (fd < 0)
                 return fd;
         int r = send_question(fd, p, q, err);
-        return r < 0 ? r : receive_answer(fd, p, ret, err);
+        return r < 0 ? r : receive_answer(fd, p, seconds_for(p, q), ret, err);
 }
 
 int ask_json(const struct ask_peer *p, const struct ask_question *q, struct ask_answer *ret, struct err *err) {

@@ -7,6 +7,7 @@
 #include "base/json-read.h"
 
 #define API_MINOR 41 /* what we were written for: 1.41, Docker 20.10 */
+#define VERSION_S 6  /* one that does not say its version by then stands still, and nobody shall wait for more */
 
 static struct ask_peer peer_of(const struct engine *e) {
         return (struct ask_peer){.socket = e->socket,
@@ -16,7 +17,7 @@ static struct ask_peer peer_of(const struct engine *e) {
                                  .reason = "message",
                                  .hint = "start Docker ('systemctl start docker'), or set docker_socket in "
                                          "stockade.conf",
-                                 .seconds = 20};
+                                 .seconds = 15}; /* less than the warden waits for a box, so that there is a sentence */
 }
 
 int engine_ask(const struct engine *e, const struct ask_question *q, struct ask_answer *ret, struct err *err) {
@@ -67,7 +68,8 @@ int engine_open(struct engine *e, const char *socket, struct err *err) {
         char newest[16] = "", oldest[16] = "";
 
         *e = (struct engine){.socket = socket};
-        int r = engine_ask_json(e, &(struct ask_question){.method = "GET", .path = "/version"}, &a, err);
+        int r = engine_ask_json(e, &(struct ask_question){.method = "GET", .path = "/version", .seconds = VERSION_S},
+                                &a, err);
         if (r < 0)
                 return r;
         if (a.status != 200)

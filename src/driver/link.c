@@ -263,16 +263,24 @@ static int no_taps(struct err *err) {
         return err_hint(err, "as root: modprobe tun");
 }
 
-static bool is_no_tap(int r) {
-        return r == -ENOENT || r == -ENODEV || r == -ENXIO;
+/* Why the kernel makes no tap, and what may help. */
+static int tap_failed(int r, struct err *err) {
+        if (r == -ENOENT || r == -ENODEV || r == -ENXIO)
+                return no_taps(err);
+        if (r == -EACCES || r == -EPERM) {
+                (void)err_set(err, ERR_UNENFORCED, "the daemon may not use " TUN ", which leads a box to its gate");
+                return err_hint(err, "let its service have the device, and /dev without 'nodev'");
+        }
+        (void)err_set(err, r, "could not make the tap of the box");
+        return err_hint(err, "end sandboxes that are not needed: the host has no room for another device");
 }
 
 int link_tap(const char *name, unsigned flags, uid_t owner, struct err *err) {
         _cleanup_fd_ int fd = open_tap(name, flags, owner);
 
-        if (is_no_tap(fd))
-                return no_taps(err);
-        int r = fd < 0 ? fd : set_near(name);
+        if (fd < 0)
+                return tap_failed(fd, err);
+        int r = set_near(name);
         return r < 0 ? err_set(err, r, "could not make the link of the box") : TAKE_FD(fd);
 }
 
@@ -291,9 +299,7 @@ static int lend_tap(const char *name, uid_t owner, int namespace) {
 int link_tap_lend(const char *name, uid_t owner, int namespace, struct err *err) {
         int r = lend_tap(name, owner, namespace);
 
-        if (is_no_tap(r))
-                return no_taps(err);
-        return r < 0 ? err_set(err, r, "could not make the link of the box") : 0;
+        return r < 0 ? tap_failed(r, err) : 0;
 }
 
 static int take_tap(const char *name, int namespace) {

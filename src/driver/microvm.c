@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "driver/keeper.h"
 #include "driver/link.h"
+#include "driver/vm-fs.h"
 #include "driver/vm-host.h"
 #include "driver/vm-machine.h"
 #include "driver/vm-plan.h"
@@ -22,15 +23,17 @@
 #define BEGIN_MS (DRIVER_MACHINE_MS - 5000) /* less than the warden waits, so that there is a sentence */
 #define TAP      "box"
 
-int microvm_programs(struct err *err) {
-        static const char *const needed[] = {VM_QEMU_PROGRAM, VM_FS_PROGRAM};
+int microvm_programs(char ret_fs[PATH_MAX], struct err *err) {
+        if (access(VM_QEMU_PROGRAM, X_OK) == 0)
+                return vm_fs_find(ret_fs, err);
+        (void)err_set(err, ERR_UNENFORCED, "'%s' is not installed", VM_QEMU_PROGRAM);
+        return err_hint(err, "as root: apt-get install qemu-system-x86 qemu-system-common");
+}
 
-        for (size_t i = 0; i < ELEMENTSOF(needed); i++)
-                if (access(needed[i], X_OK) < 0) {
-                        (void)err_set(err, ERR_UNENFORCED, "'%s' is not installed", needed[i]);
-                        return err_hint(err, "as root: apt-get install qemu-system-x86 qemu-system-common");
-                }
-        return 0;
+int microvm_hint(struct err *err) {
+        return err->hint[0] ? err->code
+                            : err_hint(err, "if its kernel may be damaged, as root: stockade image microvm; "
+                                            "'stockade doctor' tries it");
 }
 
 static bool may_use_kvm(const char *image) {
@@ -54,6 +57,8 @@ static int run_machine(const struct plan *p, struct machine_facts *f, struct mac
                 r = machine_begin(ret, p, BEGIN_MS, err);
         if (r < 0) {
                 machine_end(ret);
+                if (!ret->up)
+                        (void)microvm_hint(err);
                 return vm_host_quote(words, err);
         }
         *ret_words = TAKE_FD(words);
@@ -61,13 +66,13 @@ static int run_machine(const struct plan *p, struct machine_facts *f, struct mac
 }
 
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
-        char image[PATH_MAX];
+        char image[PATH_MAX], fs[PATH_MAX];
         struct machine m = MACHINE_NONE;
         struct machine_facts f = {
-                .image = image, .id_base = t->id_base, .tree = t->tree, .disk = -EBADF, .tap = -EBADF};
+                .image = image, .id_base = t->id_base, .fs = fs, .tree = t->tree, .disk = -EBADF, .tap = -EBADF};
         int words = -EBADF;
 
-        int r = microvm_programs(err);
+        int r = microvm_programs(fs, err);
         if (r == 0)
                 r = vm_host_image(image, err);
         if (r == 0)

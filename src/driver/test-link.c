@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -530,6 +531,34 @@ static void test_tap(void) {
         in_scene(tap);
 }
 
+/* No tap is to be had: its name is taken, or there is no descriptor for it. What helps is said, and nothing is left. */
+static void no_tap(void) {
+        struct err err = {0};
+        struct rlimit files;
+
+        go(link_namespace(&err));
+        int first = link_tap("box", 0, (uid_t)-1, &err);
+        NEED(first >= 0);
+        CHECK(link_tap("box", 0, (uid_t)-1, &err) == -EBUSY && strstr(err.text, "could not make the tap of the box") &&
+              strstr(err.hint, "end sandboxes"));
+        NEED(getrlimit(RLIMIT_NOFILE, &files) == 0);
+        int next = dup(first);
+        NEED(next >= 0);
+        (void)close(next);
+        files.rlim_cur = (rlim_t)next;
+        NEED(setrlimit(RLIMIT_NOFILE, &files) == 0);
+        CHECK(link_tap("other", 0, (uid_t)-1, &err) == -EMFILE && err.hint[0]);
+        files.rlim_cur = files.rlim_max;
+        NEED(setrlimit(RLIMIT_NOFILE, &files) == 0);
+        CHECK(if_nametoindex("other") == 0 && if_nametoindex("box") > 0);
+        (void)close(first);
+        CHECK(if_nametoindex("box") == 0);
+}
+
+static void test_no_tap(void) {
+        in_scene(no_tap);
+}
+
 /* Opens the tap by its name in a namespace, as a user without rights. */
 static int open_lent(const char *name, uid_t user, int namespace) {
         struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
@@ -653,4 +682,5 @@ static void test_nobody(void) {
 }
 
 TEST_MAIN(TEST(test_connections), TEST(test_names), TEST(test_elsewhere), TEST(test_near_ports), TEST(test_strangers),
-          TEST(test_many), TEST(test_forwarding), TEST(test_tap), TEST(test_lent), TEST(test_rules), TEST(test_nobody))
+          TEST(test_many), TEST(test_forwarding), TEST(test_tap), TEST(test_no_tap), TEST(test_lent), TEST(test_rules),
+          TEST(test_nobody))

@@ -6,15 +6,42 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "driver/keeper.h"
+
+#define CHOSEN "image=" /* of the options */
 
 static bool has_image(const char *folder) {
+        static const char *const names[] = {"kernel", "initrd"};
         char path[PATH_MAX];
-        int n = snprintf(path, sizeof path, "%s/kernel", folder);
 
-        return n > 0 && (size_t)n < sizeof path && access(path, R_OK) == 0;
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                int n = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+
+                if (n < 0 || (size_t)n >= sizeof path || access(path, R_OK) < 0)
+                        return false;
+        }
+        return true;
+}
+
+static const char *chosen_image(void) {
+        for (char *const *words = keeper_options(); words && *words; words++)
+                if (str_starts(*words, CHOSEN) && (*words)[strlen(CHOSEN)])
+                        return *words + strlen(CHOSEN);
+        return NULL;
+}
+
+static int no_image(const char *folder, struct err *err) {
+        (void)err_set(err, ERR_UNENFORCED, "there is no kernel for microVMs in '%s'", folder);
+        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64 && stockade image microvm");
 }
 
 int vm_host_image(char ret[PATH_MAX], struct err *err) {
+        const char *chosen = chosen_image();
+
+        if (chosen) {
+                (void)snprintf(ret, PATH_MAX, "%s", chosen);
+                return has_image(ret) ? 0 : no_image(ret, err);
+        }
         ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - sizeof "microvm");
 
         if (n > 0) {
@@ -24,26 +51,28 @@ int vm_host_image(char ret[PATH_MAX], struct err *err) {
                         return 0;
         }
         (void)snprintf(ret, PATH_MAX, "/var/lib/stockade/microvm");
-        if (has_image(ret))
-                return 0;
-        (void)err_set(err, ERR_UNENFORCED, "there is no kernel for microVMs in '%s'", ret);
-        return err_hint(err, "as root: apt-get install linux-image-cloud-amd64 && stockade image microvm");
+        return has_image(ret) ? 0 : no_image(ret, err);
 }
 
-/* The last line of what the programs complained, after the sentence that there is. */
+/* A line that says more than a warning; "" if there is none. */
+static void first_words(char *said, char *ret, size_t size) {
+        char *rest = said;
+
+        ret[0] = '\0';
+        for (const char *line; (line = strsep(&rest, "\n")) && !ret[0];)
+                if (!strstr(line, "warning:"))
+                        text_escape(ret, size, line);
+}
+
 int vm_host_quote(int words, struct err *err) {
-        char said[512], line[256];
+        char said[1024], line[256];
         ssize_t n = read(words, said, sizeof said - 1);
 
-        while (n > 0 && (unsigned char)said[n - 1] <= ' ')
-                n--;
-        if (n <= 0)
-                return err->code;
-        said[n] = '\0';
-        const char *last = strrchr(said, '\n');
-        text_escape(line, sizeof line, last ? last + 1 : said);
+        said[MAX(n, 0)] = '\0';
+        first_words(said, line, sizeof line);
         size_t used = strlen(err->text);
-        (void)snprintf(err->text + used, sizeof err->text - used, " (%s)", line);
+        if (line[0])
+                (void)snprintf(err->text + used, sizeof err->text - used, " (%s)", line);
         return err->code;
 }
 

@@ -25,7 +25,6 @@
 /* Libraries, and what is each one's own. */
 #define LIBRARIES "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/etc/ld.so.cache"
 static const char *const qemu_files[] = {LIBRARIES, VM_QEMU_PROGRAM, "/usr/share/qemu", "/usr/share/seabios"};
-static const char *const fs_files[] = {LIBRARIES, VM_FS_PROGRAM};
 
 /* A listening socket and a connection to it. */
 static int make_meeting(int *ret_listener, int *ret_connected, struct err *err) {
@@ -77,17 +76,18 @@ int machine_serve(const struct machine_facts *f, const struct machine_server *s,
 /* virtiofsd, and QEMU's end of the connection to it. */
 static int start_fs(const struct machine_facts *f, bool live, pid_t *ret_pid, int *ret_pidfd, int *ret_end,
                     struct err *err) {
+        const char *const files[] = {LIBRARIES, f->fs};
         _cleanup_words_ struct words words = {0};
         _cleanup_fd_ int listener = -EBADF, end = -EBADF;
 
         int r = make_meeting(&listener, &end, err);
         if (r < 0)
                 return r;
-        r = vm_fs_words(PLACE_FD_FIRST, live, &words);
+        r = vm_fs_words(f->fs, PLACE_FD_FIRST, live, &words);
         if (r < 0)
                 return err_set(err, r, "could not start the machine's files");
         const struct machine_server s = {
-                .shows = fs_files, .show_count = ELEMENTSOF(fs_files), .argv = words.argv, .listener = listener};
+                .shows = files, .show_count = ELEMENTSOF(files), .argv = words.argv, .listener = listener};
         r = machine_serve(f, &s, ret_pid, ret_pidfd, err);
         if (r == 0)
                 *ret_end = TAKE_FD(end);
@@ -144,6 +144,7 @@ int machine_start(const struct machine_facts *f, struct machine *ret, struct err
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_set(err, -errno, "could not make the machine's line");
         m.line = pair[0];
+        m.server = "virtiofsd";
         _cleanup_fd_ int line = pair[1];
         int r = start_all(f, line, &m, err);
         if (r < 0)
@@ -169,27 +170,63 @@ void machine_end(struct machine *m) {
         fd_close(&m->line);
 }
 
+static uint64_t now_ms(void) {
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Has it ended? It stays to be waited for. */
+static bool has_ended(int pidfd, siginfo_t *ret) {
+        *ret = (siginfo_t){0};
+        return pidfd >= 0 && waitid(P_PIDFD, (id_t)pidfd, ret, WEXITED | WNOHANG | WNOWAIT) == 0 && ret->si_pid != 0;
+}
+
+static int say_server(const struct machine *m, const siginfo_t *how, struct err *err) {
+        (void)err_set(err, ERR_UNENFORCED, "%s, which serves the machine's files, %s %d",
+                      m->server ? m->server : "the program",
+                      how->si_code == CLD_EXITED ? "ended with" : "was killed by signal", how->si_status);
+        return err_hint(err, "try again; 'stockade doctor' says whether the driver works here");
+}
+
+/* Who serves the files ends by itself, and well, when the machine does: then it is not to blame. */
+static int say_ended(const struct machine *m, struct err *err) {
+        const int servers[] = {m->fs_pidfd, m->live_pidfd};
+        siginfo_t machine, how;
+        bool ended = has_ended(m->qemu_pidfd, &machine);
+
+        for (size_t i = 0; i < ELEMENTSOF(servers); i++)
+                if (has_ended(servers[i], &how) && (!ended || how.si_code != CLD_EXITED || how.si_status != 0))
+                        return say_server(m, &how, err);
+        return err_set(err, ERR_UNENFORCED, "the machine ended before its guest served");
+}
+
 /* The next frame of the machine's, which may be hostile: at most a sentence. */
-static int next_frame(const struct machine *m, int timeout_ms, enum carry_kind *ret, char text[CARRY_TEXT + 1],
+static int next_frame(const struct machine *m, uint64_t until, enum carry_kind *ret, char text[CARRY_TEXT + 1],
                       struct err *err) {
-        struct pollfd p[] = {{.fd = m->line, .events = POLLIN}, {.fd = m->qemu_pidfd, .events = POLLIN}};
-        int n = poll(p, ELEMENTSOF(p), timeout_ms);
+        struct pollfd p[] = {{.fd = m->line, .events = POLLIN},
+                             {.fd = m->qemu_pidfd, .events = POLLIN},
+                             {.fd = m->fs_pidfd, .events = POLLIN},
+                             {.fd = m->live_pidfd, .events = POLLIN}};
+        uint64_t now = now_ms();
+        int n = poll(p, ELEMENTSOF(p), until > now ? (int)(until - now) : 0);
 
         if (n < 0)
                 return err_set(err, -errno, "could not wait for the machine");
         if (n == 0)
-                return err_set(err, -ETIMEDOUT, "the machine does not answer");
+                return err_set(err, ERR_UNENFORCED, "the machine runs, and does not answer");
         n = p[0].revents & POLLIN ? carry_read(m->line, ret, text, CARRY_TEXT) : -EPIPE;
         if (n < 0)
-                return err_set(err, n, "the machine ended before its guest served");
+                return say_ended(m, err);
         text[n] = '\0';
         return 0;
 }
 
-static int expect(const struct machine *m, enum carry_kind wanted, int timeout_ms, struct err *err) {
+static int expect(const struct machine *m, enum carry_kind wanted, uint64_t until, struct err *err) {
         char text[CARRY_TEXT + 1] = "";
         enum carry_kind kind = CARRY_CLOSE;
-        int r = next_frame(m, timeout_ms, &kind, text, err);
+        int r = next_frame(m, until, &kind, text, err);
 
         if (r < 0)
                 return r;
@@ -201,7 +238,7 @@ static int expect(const struct machine *m, enum carry_kind wanted, int timeout_m
 }
 
 int machine_wait_up(const struct machine *m, int timeout_ms, struct err *err) {
-        return expect(m, CARRY_UP, timeout_ms, err);
+        return expect(m, CARRY_UP, now_ms() + (uint64_t)timeout_ms, err);
 }
 
 static int refresh(const struct machine *m, struct err *err) {
@@ -215,17 +252,19 @@ static int refresh(const struct machine *m, struct err *err) {
                 return err_set(err, -EIO, "there are no random numbers for the machine");
         int r = carry_write(m->line, CARRY_FRESH, &f, sizeof f);
         explicit_bzero(&f, sizeof f);
-        return r < 0 ? err_set(err, -EPIPE, "the machine took no random numbers") : 0;
+        return r < 0 ? say_ended(m, err) : 0;
 }
 
-int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms, struct err *err) {
-        int r = machine_wait_up(m, timeout_ms, err);
+int machine_begin(struct machine *m, const struct plan *p, int timeout_ms, struct err *err) {
+        uint64_t until = now_ms() + (uint64_t)timeout_ms;
+        int r = expect(m, CARRY_UP, until, err);
 
+        m->up = r == 0;
         if (r == 0)
                 r = refresh(m, err);
         if (r == 0 && carry_write(m->line, CARRY_PLAN, p->bytes, p->size) < 0)
-                r = err_set(err, -EPIPE, "the machine took no plan");
-        return r < 0 ? r : expect(m, CARRY_READY, timeout_ms, err);
+                r = say_ended(m, err);
+        return r < 0 ? r : expect(m, CARRY_READY, until, err);
 }
 
 static uint64_t host_memory(void) {

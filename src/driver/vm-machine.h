@@ -8,6 +8,7 @@
 struct machine_facts {
         const char *image; /* folder with `kernel` and `initrd`, made by stockade-vm-image */
         uint32_t id_base;  /* of the sandbox's host ids */
+        const char *fs;    /* virtiofsd; not needed without a tree */
         int tree;          /* a folder of our mount namespace, with all that is mounted below it */
         int disk;          /* -EBADF: none */
         int tap;           /* -EBADF: none */
@@ -21,7 +22,9 @@ struct machine_facts {
 struct machine {
         pid_t qemu, fs, live; /* qemu: or another that runs the machine; live: 0 if there is none */
         int qemu_pidfd, fs_pidfd, live_pidfd;
-        int line; /* vm-carry.h: CARRY_UP comes first */
+        int line;           /* vm-carry.h: CARRY_UP comes first */
+        bool up;            /* its kernel has booted */
+        const char *server; /* fs and live, for people; NULL: it has no name */
 };
 #define MACHINE_NONE ((struct machine){.qemu_pidfd = -EBADF, .fs_pidfd = -EBADF, .live_pidfd = -EBADF, .line = -EBADF})
 
@@ -46,9 +49,9 @@ void machine_end(struct machine *m);
 /* Waits until its kernel has booted. */
 int machine_wait_up(const struct machine *m, int timeout_ms, struct err *err);
 
-/* Waits so too, gives the machine its plan, and waits until its guest serves. A machine that says what is wrong is
- * quoted. */
-int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms, struct err *err);
+/* Waits so too, gives the machine its plan, and waits until its guest serves, both within that time. A machine that
+ * says what is wrong is quoted; one of its programs that ends is named. */
+int machine_begin(struct machine *m, const struct plan *p, int timeout_ms, struct err *err);
 
 /* Memory and processors that a plan asks for, within what a machine can have. */
 void machine_limits(const struct plan *p, struct machine_facts *f);

@@ -120,10 +120,10 @@ int vm_qemu_words(const struct vm_facts *f, struct words *ret) {
 /* `always`: what was read is believed for good, as it may be of the host's programs and of what this machine alone
  * writes to; with less than that every exec would read its program and libraries again. `auto`: for a second, and a
  * file that is opened is read anew. */
-int vm_fs_words(int listener, bool live, struct words *ret) {
+int vm_fs_words(const char *program, int listener, bool live, struct words *ret) {
         _cleanup_(buf_free) struct buf b = {0};
 
-        words_add(&b, VM_FS_PROGRAM);
+        words_add(&b, program);
         words_add(&b, "-f");
         buf_printf(&b, "--fd=%d", listener);
         words_end(&b);

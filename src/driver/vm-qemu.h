@@ -8,7 +8,7 @@
 
 /* Paths as the two programs see them: see vm-place.h. */
 #define VM_QEMU_PROGRAM "/usr/bin/qemu-system-x86_64"
-#define VM_FS_PROGRAM   "/usr/lib/qemu/virtiofsd"
+#define VM_FS_PROGRAM   "/usr/lib/qemu/virtiofsd" /* Debian's; others: vm-fs.h */
 #define VM_IMAGE_INSIDE "/image"
 #define VM_TREE_INSIDE  "/tree"
 
@@ -29,7 +29,7 @@ struct vm_facts {
 int vm_qemu_words(const struct vm_facts *f, struct words *ret);
 
 /* listener: a listening socket that QEMU's end of `tree` or `live` is connected to. */
-int vm_fs_words(int listener, bool live, struct words *ret);
+int vm_fs_words(const char *program, int listener, bool live, struct words *ret);
 
 /* How fast this host's time stamp counter runs: measured, for 20 ms. */
 unsigned vm_tsc_khz(void);

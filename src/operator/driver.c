@@ -13,6 +13,7 @@
 #include "operator/warden-link.h"
 
 #define OLD_MS   (10 * 60 * 1000)
+#define NO_MS    (5 * 1000) /* for so long a "no" is believed where somebody wants that driver: he may have mended it */
 #define WAITING  64
 #define SENTENCE 200
 
@@ -35,7 +36,8 @@ struct waiter {
 static struct {
         struct core *o;
         bool asked, known;
-        uint64_t until; /* of the loop */
+        uint64_t until, mended; /* of the loop: when what is known is old, and a "no" in it */
+        unsigned doubted;       /* a bit for each driver that did not work as its probe said */
         struct found found[DRIVER_COUNT];
         struct waiter *waiting;
         unsigned waiting_count;
@@ -56,7 +58,8 @@ static bool only_native(const struct core *o) {
 }
 
 static bool is_known(const struct core *o, enum driver d) {
-        return d == DRIVER_NATIVE || !is_declared(o, d) || (all.known && loop_now(o->loop) < all.until);
+        return d == DRIVER_NATIVE || !is_declared(o, d) ||
+               (all.known && loop_now(o->loop) < all.until && !(all.doubted & 1U << d));
 }
 
 static bool is_offered(const struct core *o, enum driver d) {
@@ -134,7 +137,9 @@ static void looked(void *data, const struct warden_message *m, int *fds, size_t 
                 log_err(LOG_LEVEL_WARNING, NULL, &err); /* then none is offered but the native one */
         all.asked = false;
         all.known = true;
+        all.doubted = 0;
         all.until = loop_now(o->loop) + OLD_MS;
+        all.mended = loop_now(o->loop) + NO_MS;
         for (struct waiter *w, *list = TAKE_PTR(all.waiting); list; list = w) {
                 struct call *c = list->call;
                 void (*verb)(struct call * c) = list->verb;
@@ -163,6 +168,13 @@ void driver_look(struct core *o) {
         if (only_native(o))
                 return;
         all.until = 0;
+        (void)ask(o);
+}
+
+void driver_doubt(struct core *o, enum driver d) {
+        if (d == DRIVER_NATIVE)
+                return;
+        all.doubted |= 1U << d;
         (void)ask(o);
 }
 
@@ -233,6 +245,12 @@ static int fits(const struct core *o, const struct frozen *f, enum driver d, str
         return 0;
 }
 
+/* A driver that somebody needs and that does not work: whoever was told why may have mended it since. He alone waits
+ * for another look. */
+static bool may_be_mended(const struct core *o) {
+        return !only_native(o) && all.known && loop_now(o->loop) >= all.mended;
+}
+
 /* The strongest that works here: what somebody can have instead. */
 static int none_fits(const struct core *o, const struct frozen *f, const struct err *last, struct err *err) {
         int best = -1;
@@ -287,6 +305,8 @@ int driver_choose(struct core *o, const struct frozen *f, const char *asked, enu
                         return err_hint(err, "native, docker, gvisor, microvm or firecracker");
                 }
                 *ret = (enum driver)d;
+                if (is_declared(o, *ret) && is_known(o, *ret) && !is_offered(o, *ret) && may_be_mended(o))
+                        return -EAGAIN;
                 return fits(o, f, *ret, err);
         }
         for (size_t i = 0; i < o->conf.drivers.count; i++)
@@ -305,6 +325,8 @@ int driver_choose(struct core *o, const struct frozen *f, const char *asked, enu
         for (size_t i = 0; r == -ENOENT && i < o->conf.drivers.count; i++)
                 if (!is_known(o, (enum driver)driver_find(declared[i])))
                         return -EAGAIN; /* what is nearest has to be known too */
+        if (r == -ENOENT && may_be_mended(o))
+                return -EAGAIN;
         return r == -ENOENT ? none_fits(o, f, &last, err) : r;
 }
 

@@ -18,8 +18,11 @@ int driver_choose(struct core *o, const struct frozen *f, const char *asked, enu
 /* Runs the call's verb again when it is known what this host offers. */
 void driver_wait(struct call *c, void (*verb)(struct call *c));
 
-/* A start failed, or the daemon began: look again. */
+/* The daemon began: look at all of them. */
 void driver_look(struct core *o);
+
+/* A start failed: whoever asks for this one waits until it was looked at again. */
+void driver_doubt(struct core *o, enum driver d);
 
 void driver_names(const struct core *o, struct json *j); /* those that are offered, into an array */
 /* An array: every declared driver with what its probe said. */

@@ -116,8 +116,7 @@ static void started(struct task *t) {
         }
         if (t->error < 0) {
                 start_ward_close(s);
-                if (s->driver != DRIVER_NATIVE)
-                        driver_look(s->o); /* perhaps it is not what its probe found any more */
+                driver_doubt(s->o, s->driver); /* perhaps it is not what its probe found any more */
                 t->then(t);
                 return;
         }

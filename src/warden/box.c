@@ -38,9 +38,12 @@ void box_options(const struct warden *w, enum driver driver, struct box_options 
         if (driver == DRIVER_DOCKER) {
                 (void)snprintf(o->text[0], sizeof o->text[0], "socket=%s", w->conf.docker_socket);
                 (void)snprintf(o->text[1], sizeof o->text[1], "runtime=%s", w->conf.docker_runtime);
-                for (; n < BOX_OPTIONS; n++)
-                        ret[n] = o->text[n];
+                n = 2;
         }
+        if ((driver == DRIVER_MICROVM || driver == DRIVER_FIRECRACKER) && w->conf.microvm_image[0])
+                (void)snprintf(o->text[n++], sizeof o->text[0], "image=%s", w->conf.microvm_image);
+        for (size_t i = 0; i < n; i++)
+                ret[i] = o->text[i];
         ret[n] = NULL;
 }
 

@@ -556,7 +556,13 @@ static void too_long(struct loop_timer *t) {
         struct sandbox *s = LOOP_OWNER(t, struct sandbox, timer);
         struct err err = {0};
 
-        (void)err_set(&err, -ETIMEDOUT, "the guest did not serve within %u s", serve_ms(s) / 1000);
+        if (s->driver == DRIVER_NATIVE)
+                (void)err_set(&err, -ETIMEDOUT, "the guest did not serve within %u s", serve_ms(s) / 1000);
+        else {
+                (void)err_set(&err, ERR_UNENFORCED, "the driver '%s' had no guest that serves within %u s",
+                              driver_name(s->driver), serve_ms(s) / 1000);
+                (void)err_hint(&err, "try again when this host is less busy; 'stockade doctor' says whether it works");
+        }
         give_up(s, &err);
 }
 

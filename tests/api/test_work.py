@@ -323,6 +323,15 @@ def test_idempotency(alice):
     alice.delete(f"/api/sandboxes/{first.json['id']}?force=true")
 
 
+def test_a_driver_is_had_or_refused(alice):
+    """Never another one than the one asked for."""
+    refused = alice.post("/api/sandboxes", {"profile": "low", "driver": "gvisor"})
+    assert refused.status == 422 and "driver gvisor is not offered here" in refused.json["error"], refused
+    made = alice.post("/api/sandboxes", {"profile": "low", "driver": "native"})
+    assert made.status == 201 and made.json["driver_why"] == "it was asked for", made
+    alice.delete(f"/api/sandboxes/{made.json['id']}?force=true")
+
+
 def test_host(nobody, alice):
     assert nobody.get("/health").json["status"] == "ok"
     assert harness.until(lambda: nobody.get("/readyz").status == 200)

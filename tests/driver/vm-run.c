@@ -23,6 +23,7 @@
 #include "driver/vm-carry.h"
 #include "driver/vm-machine.h"
 #include "driver/vm-plan.h"
+#include "driver/vm-qemu.h"
 
 #define BEGIN_MS 120000
 
@@ -84,7 +85,12 @@ static int run(char **argv, struct err *err) {
         int listener = listen_at(argv[4], err), r = read_plan(argv[2], &plan, err);
         if (r < 0 || listener < 0)
                 return r < 0 ? r : listener;
-        struct machine_facts f = {.image = argv[1], .id_base = c.id_base, .disk = -EBADF, .tap = -EBADF, .errors = 2};
+        struct machine_facts f = {.image = argv[1],
+                                  .id_base = c.id_base,
+                                  .fs = VM_FS_PROGRAM,
+                                  .disk = -EBADF,
+                                  .tap = -EBADF,
+                                  .errors = 2};
         if (argv[5] && !argv[6])
                 f.disk = open(argv[5], O_RDWR | O_CLOEXEC);
         r = prepare_namespaces(&c, &plan, err);

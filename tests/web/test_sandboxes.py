@@ -1,5 +1,8 @@
 """The list, creation, and what happens when the connection does not."""
+import shutil
+
 import harness
+from conftest import RATES
 
 
 def test_the_list(browse, house):
@@ -8,6 +11,15 @@ def test_the_list(browse, house):
 
 def test_creation(browse, house):
     browse("create.mjs", house)
+
+
+def test_drivers(browse, make_house, suite):
+    if not shutil.which("runsc"):
+        harness.missing("there is no runsc")
+    program = suite.programs.folder / "stockade-box-gvisor"
+    aside = program.with_suffix(".aside")
+    browse("drivers.mjs", make_house(f"drivers = native gvisor\n{RATES}"),
+           answers={"lose": lambda: str(program.rename(aside)), "find": lambda: str(aside.rename(program))})
 
 
 def test_markup_is_text(browse, house):

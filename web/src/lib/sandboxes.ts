@@ -169,11 +169,11 @@ export function beginSandboxes(): () => void {
 // --- what can be done
 
 /** Shows a state at once; if it could not be had, what it was before, and throws. */
-async function change(info: SandboxInfo, meanwhile: SandboxInfo['state'], what: 'stop' | 'resume' | 'pause' | 'unpause'): Promise<SandboxInfo> {
+async function change(info: SandboxInfo, meanwhile: SandboxInfo['state'], what: 'stop' | 'resume' | 'pause' | 'unpause', how: { driver?: string } = {}): Promise<SandboxInfo> {
   const place = `life ${info.id}`
   put({ ...info, state: meanwhile })
   try {
-    const next = await once(place, what, (key) => client().sandboxes.of(info)[what]({ key }))
+    const next = await once(place, [what, how], (key) => client().sandboxes.of(info)[what]({ ...how, key }))
     put(next)
     return next
   } catch (e) {
@@ -194,8 +194,9 @@ export async function stopSandbox(info: SandboxInfo): Promise<void> {
   toast.undo(`${nameOf(info)} is stopped. ${info.persistent ? 'Its files are kept.' : 'Its files are gone.'}`, () => resumeSandbox(next), { label: 'Resume' })
 }
 
-export async function resumeSandbox(info: SandboxInfo): Promise<void> {
-  await change(info, 'starting', 'resume')
+/** driver: another one than it had. */
+export async function resumeSandbox(info: SandboxInfo, driver?: string): Promise<void> {
+  await change(info, 'starting', 'resume', driver ? { driver } : {})
   toast.say(`${nameOf(info)} runs again.`)
 }
 
@@ -209,8 +210,9 @@ export async function unpauseSandbox(info: SandboxInfo): Promise<void> {
   toast.say(`${nameOf(info)} goes on.`)
 }
 
-export async function forkSandbox(info: SandboxInfo, name?: string): Promise<SandboxInfo> {
-  const made = await once(`fork ${info.id}`, name ?? '', (key) => client().sandboxes.of(info).fork({ key, ...(name ? { name } : {}) }))
+export async function forkSandbox(info: SandboxInfo, name?: string, driver?: string): Promise<SandboxInfo> {
+  const how = { ...(name ? { name } : {}), ...(driver ? { driver } : {}) }
+  const made = await once(`fork ${info.id}`, how, (key) => client().sandboxes.of(info).fork({ ...how, key }))
   put(made.info)
   return made.info
 }

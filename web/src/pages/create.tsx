@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { Profile, ProfileKey, ProfileProblem, ProfileWishes } from 'stockade-client'
 import { fetchAhead } from '../lib/ahead'
+import { driverTitle, drivers, lookAtDrivers } from '../lib/drivers'
 import { checkName } from '../lib/names'
 import { checkWish, fieldsOf, hintOf, loadKeys, loadProfiles, problemAt, titleOf, usualProfile, type Section } from '../lib/profiles'
 import { go, sandboxPath } from '../lib/route'
@@ -86,6 +87,7 @@ function Form({ profiles, keys }: { profiles: readonly Profile[]; keys: readonly
   const [profile, setProfile] = useState(() => usualProfile(profiles))
   const [name, setName] = useState('')
   const [allow, setAllow] = useState('')
+  const [driver, setDriver] = useState('')
   const [changed, setChanged] = useState<Readonly<Record<string, string>>>({})
   const [refused, setRefused] = useState<unknown>()
 
@@ -100,7 +102,7 @@ function Form({ profiles, keys }: { profiles: readonly Profile[]; keys: readonly
   const create = async (): Promise<void> => {
     setRefused(undefined)
     try {
-      const made = await createSandbox({ ...wish, ...(name ? { name } : {}) })
+      const made = await createSandbox({ ...wish, ...(name ? { name } : {}), ...(driver ? { driver } : {}) })
       go(sandboxPath(made.id, 'terminals'), { replace: true })
     } catch (e) {
       setRefused(e)
@@ -120,6 +122,7 @@ function Form({ profiles, keys }: { profiles: readonly Profile[]; keys: readonly
         </fieldset>
         <TextField label="Name" value={name} onInput={setName} hint="May stay empty." error={wrongName} maxLength={64} />
         <TextArea label="Hosts that it may reach" value={allow} onInput={setAllow} placeholder={'github.com\n*.debian.org'} hint="One on each line. Nothing else can be reached, beyond what the profile allows." error={problemAt(checked.problems, 'allow')} />
+        {drivers.value.length > 1 && <Select label="How it is kept apart" value={driver} onChange={setDriver} hint="More isolation starts and runs slower. The profile may ask for some in any case." options={[{ value: '', title: 'chosen by policy' }, ...drivers.value.map((d) => ({ value: d.name, title: driverTitle(d) }))]} />}
         {common.length > 0 && (
           <details class="more">
             <summary>Limits</summary>
@@ -146,6 +149,7 @@ export default function Create() {
   const keys = useLoad(loadKeys, [])
   useEffect(() => void (document.title = 'New sandbox · Stockade'), [])
   useEffect(fetchAhead, [])
+  useEffect(lookAtDrivers, [])
   return (
     <div class="page">
       <div class="list-head"><h1>New sandbox</h1></div>

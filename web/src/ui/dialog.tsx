@@ -54,7 +54,7 @@ interface Question {
   readonly title: string
   readonly text?: ComponentChildren
   readonly choices: readonly Choice[]
-  readonly input?: { readonly label: string; readonly value: string; readonly hint?: string; readonly check?: (value: string) => string | undefined }
+  readonly input?: { readonly label: string; readonly value: string; readonly hint?: string; readonly check?: (value: string) => string | undefined; readonly more?: ComponentChildren }
   readonly answer: (value: string | null) => void
 }
 
@@ -88,9 +88,9 @@ export function choose(what: Asking & { choices: readonly Choice[] }): Promise<s
   return put(what)
 }
 
-/** A text, or null if the question was closed. check says what is wrong with it. */
-export function askText({ label, value = '', hint, check, yes, ...what }: Asking & { yes: string; label: string; value?: string; hint?: string; check?: (value: string) => string | undefined }): Promise<string | null> {
-  return put({ ...what, choices: [{ value: '', title: yes }], input: { label, value, ...(hint ? { hint } : {}), ...(check ? { check } : {}) } })
+/** A text, or null if the question was closed. check says what is wrong with it; more: other fields below it, which keep what they are told themselves. */
+export function askText({ label, value = '', hint, check, more, yes, ...what }: Asking & { yes: string; label: string; value?: string; hint?: string; check?: (value: string) => string | undefined; more?: ComponentChildren }): Promise<string | null> {
+  return put({ ...what, choices: [{ value: '', title: yes }], input: { label, value, ...(hint ? { hint } : {}), ...(check ? { check } : {}), ...(more ? { more } : {}) } })
 }
 
 function Asked({ q }: { q: Question }) {
@@ -113,6 +113,7 @@ function Asked({ q }: { q: Question }) {
       {input && (
         <form onSubmit={submit}>
           <TextField label={input.label} value={value} onInput={setValue} hint={input.hint} error={tried ? wrong : undefined} autofocus />
+          {input.more}
         </form>
       )}
     </Dialog>

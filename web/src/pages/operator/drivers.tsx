@@ -4,7 +4,7 @@ import { client } from '../../lib/session'
 import { bytes } from '../../lib/words'
 import { Badge, Failure, useLoad } from '../../ui'
 import { FactBadge } from './doctor'
-import { Part, listAt, member, numberAt } from './part'
+import { Part, listAt, member, numberAt, textAt } from './part'
 
 const ABOUT: Record<string, string> = { native: 'Linux namespaces, Landlock, seccomp, cgroups and the gate.' }
 
@@ -35,6 +35,17 @@ function Driver({ name, facts }: { name: string; facts: readonly Fact[] }) {
   )
 }
 
+/** One that stockade.conf declares, and nobody gets. */
+function Broken({ driver }: { driver: unknown }) {
+  return (
+    <li>
+      <div class="row"><strong>{textAt(driver, 'name')}</strong> <Badge tone="bad">does not work here</Badge></div>
+      <p class="quiet capital">{textAt(driver, 'why') || 'its probe has said nothing yet'}</p>
+      <p class="quiet">{textAt(driver, 'fix')}</p>
+    </li>
+  )
+}
+
 export function Drivers() {
   const load = useLoad(ask, [])
   return (
@@ -43,7 +54,10 @@ export function Drivers() {
         <>
           <section class="card">
             <h2>Drivers</h2>
-            <ul class="fact-list">{listAt(capabilities, 'drivers').map((d) => <Driver key={d} name={String(d)} facts={facts} />)}</ul>
+            <ul class="fact-list">
+              {listAt(capabilities, 'drivers').map((d) => <Driver key={d} name={String(d)} facts={facts} />)}
+              {listAt(capabilities, 'driver_details').filter((d) => member(d, 'offered') === false).map((d) => <Broken key={textAt(d, 'name')} driver={d} />)}
+            </ul>
             {failed !== undefined && <Failure error={failed} title="What they can enforce could not be found out." />}
           </section>
           <section class="card">
