@@ -37,7 +37,7 @@ check-v2: build
 # The judge on virtual machines, all of it: long where they are emulated.
 check-microvm: build
 	tools/deps check-all
-	STOCKADE_LONG=1 /usr/bin/python3 -m pytest -q tests/driver/test_verify_driver.py -k microvm
+	STOCKADE_LONG=1 /usr/bin/python3 -m pytest -q tests/driver/test_verify_driver.py -k "microvm or firecracker"
 
 # Layers × checks, all of it: writes docs/knock-out.md. The thinned one is a step of check-all.
 check-matrix: build
