@@ -3,11 +3,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/kernel.h"
+#include "driver/vm-forget.h"
 #include "driver/vm-fuse.h"
 #include "driver/vm-plan.h"
 
@@ -57,6 +61,32 @@ int vm_boot_mounts(struct err *err) {
         if (r == 0)
                 r = make_mount("cgroup2", "cgroup", CGROUP, MS_NOSUID | MS_NODEV | MS_NOEXEC, "", err);
         return r;
+}
+
+/* Counted as full entropy, and used from the next number on. */
+static int seed_random(const uint8_t seed[64]) {
+        struct {
+                int bits, bytes;
+                uint8_t seed[64];
+        } pool = {.bits = 64 * 8, .bytes = 64};
+        _cleanup_fd_ int random = open("/dev/random", O_RDWR | O_CLOEXEC);
+
+        if (random < 0)
+                return -errno;
+        memcpy(pool.seed, seed, sizeof pool.seed);
+        int r = ioctl(random, RNDADDENTROPY, &pool) < 0 || ioctl(random, RNDRESEEDCRNG) < 0 ? -errno : 0;
+        explicit_bzero(&pool, sizeof pool);
+        return r;
+}
+
+int vm_boot_fresh(const struct carry_fresh *f, struct err *err) {
+        const struct timespec now = {.tv_sec = (time_t)f->seconds, .tv_nsec = (long)f->nanoseconds};
+        int r = seed_random(f->seed);
+
+        if (r < 0)
+                return err_set(err, r, "the machine's random numbers could not begin anew");
+        return clock_settime(CLOCK_REALTIME, &now) < 0 ? err_set(err, -errno, "the machine's clock could not be set")
+                                                       : 0;
 }
 
 /* One entry of the tree's top, in the stage. */
@@ -128,6 +158,8 @@ static int mount_files(enum vm_streams streams, const char *name, enum vm_stream
 int vm_boot_root(enum vm_streams streams, bool live, struct err *err) {
         int r = mount_files(streams, "tree", VM_STREAM_TREE, "/tree", err);
 
+        if (r == 0)
+                r = vm_forget_watch(err);
         if (r == 0)
                 r = make_mount("tmpfs", "stage", STAGE, MS_NOSUID | MS_NODEV, "mode=755,size=1m", err);
         if (r == 0)

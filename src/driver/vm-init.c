@@ -37,6 +37,18 @@ struct machine {
         char *argv[4];
 };
 
+static int read_fresh(const struct machine *m, struct err *err) {
+        enum carry_kind kind = CARRY_CLOSE;
+        struct carry_fresh f;
+
+        int n = carry_read(m->line, &kind, &f, sizeof f);
+        if (n != sizeof f || kind != CARRY_FRESH)
+                return err_set(err, n < 0 ? n : -EPROTO, "the machine's keeper does not speak as expected");
+        int r = vm_boot_fresh(&f, err);
+        explicit_bzero(&f, sizeof f);
+        return r;
+}
+
 static int read_plan(struct machine *m, struct err *err) {
         static uint8_t bytes[PLAN_MAX_SIZE];
         static struct buf ours = {.max = PLAN_MAX_SIZE};
@@ -207,7 +219,9 @@ static int serve(struct machine *m, struct err *err) {
         int r = carry_write(m->line, CARRY_UP, NULL, 0);
         if (r < 0)
                 return err_set(err, r, "the machine's line does not work");
-        r = read_plan(m, err);
+        r = read_fresh(m, err);
+        if (r == 0)
+                r = read_plan(m, err);
         if (r == 0)
                 r = start_sandbox(m, err);
         if (r < 0)

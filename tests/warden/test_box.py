@@ -13,7 +13,7 @@ import wire
 from daemon import alive, cgroups, new_id, until
 from test_disks import HOME, INODES, SIZE, image_plan, make_disk, pump, small_image
 from test_life import refused
-from test_network import DENIALS, DNS, MEMORY, reach
+from test_network import DENIALS, DNS, MEMORY, no_way_out, reach, refused_datagrams
 
 NATIVE, DOCKER, GVISOR, MICROVM, FIRECRACKER = range(5)
 ERR_UNENFORCED = -1002
@@ -261,12 +261,12 @@ def test_the_network_is_the_gate(boxes, networked, inside):
     c = inside(guest)
     assert reach(c, fds, 5) == b"world\n"
     dns = socket.socket(fileno=os.dup(fds[DNS]))
-    run = c.exec("/bin/bash", "-c", "exec 3<>/dev/udp/198.18.0.1/53 && echo question >&3 && timeout 5 head -n 1 <&3", number=6)
+    run = c.exec("/bin/bash", "-c", "exec 3<>/dev/udp/198.18.0.1/53 && echo question >&3 && head -n 1 <&3", number=6)
     until(lambda: _answers(dns))
     c.end(run)
     assert run.out == b"question\n"
     assert c.output("cat /run/stockade/net/denials", number=7)[0] == "nothing was refused yet\n"
-    assert c.output("exec 3<>/dev/udp/9.9.9.9/443 && echo x >&3 && sleep 0.1 && echo x >&3", number=8)[1] != 0  # refused at once
+    assert refused_datagrams(c, 8)
     dns.close()
     wire.close(fds)
 
@@ -297,7 +297,7 @@ def test_a_plan_without_a_network_has_no_link(boxes, low, inside):
     for pid in (answer.pid, below(answer.pid)[0]):
         devices = pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
         assert {line.split(":")[0].strip() for line in devices} <= {"lo"}
-    assert inside(guest).output("exec 3<>/dev/tcp/192.0.2.7/443")[1] != 0
+    assert no_way_out(inside(guest))
 
 
 def test_what_is_left_elsewhere_is_removed(boxes, low):
