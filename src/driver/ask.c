@@ -90,8 +90,8 @@ int ask_end(const struct ask_reader *r, struct err *err) {
 
 /* --- one question --- */
 
-static unsigned seconds_for(const struct ask_question *q) {
-        return q->seconds > 0 ? q->seconds : ASK_SECONDS;
+static unsigned seconds_for(const struct ask_peer *p, const struct ask_question *q) {
+        return q->seconds > 0 ? q->seconds : p->seconds;
 }
 
 static int connect_to(const struct ask_peer *p, unsigned seconds, struct err *err) {
@@ -176,11 +176,11 @@ static int receive_answer(int fd, const struct ask_peer *p, unsigned seconds, st
 
 int ask(const struct ask_peer *p, const struct ask_question *q, struct ask_answer *ret, struct err *err) {
         *ret = (struct ask_answer){0};
-        _cleanup_fd_ int fd = connect_to(p, seconds_for(q), err);
+        _cleanup_fd_ int fd = connect_to(p, seconds_for(p, q), err);
         if (fd < 0)
                 return fd;
         int r = send_question(fd, p, q, err);
-        return r < 0 ? r : receive_answer(fd, p, seconds_for(q), ret, err);
+        return r < 0 ? r : receive_answer(fd, p, seconds_for(p, q), ret, err);
 }
 
 int ask_json(const struct ask_peer *p, const struct ask_question *q, struct ask_answer *ret, struct err *err) {

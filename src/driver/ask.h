@@ -9,7 +9,6 @@
 #include "base/http.h"
 
 #define ASK_ANSWER_MAX (1U << 20)
-#define ASK_SECONDS    15 /* less than the warden waits for a box, so that there is a sentence */
 
 struct ask_peer {
         const char *socket;
@@ -18,6 +17,7 @@ struct ask_peer {
         const char *prefix; /* before every path; "" for none */
         const char *reason; /* the key under which a refusal has its sentence */
         const char *hint;   /* what to do when nobody is there */
+        unsigned seconds;   /* for a whole answer */
 };
 
 struct ask_question {
@@ -25,7 +25,7 @@ struct ask_question {
         const char *type;          /* of the body; NULL: there is none */
         const void *body;
         size_t size;
-        unsigned seconds; /* for its answer; 0: ASK_SECONDS */
+        unsigned seconds; /* for its answer; 0: the peer's */
 };
 
 struct ask_answer {

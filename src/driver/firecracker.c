@@ -27,7 +27,7 @@
 
 #define BOOT_MS  20000 /* and the next: together less than the warden waits, so that there is a sentence */
 #define BEGIN_MS 35000
-#define PROBE_MS 5000
+#define PROBE_MS 20000 /* less than whoever asks for a probe waits */
 #define KVM      "/dev/kvm"
 #define BASE     "/sys" /* of the host's tree: the keeper needs nothing of it */
 

@@ -2,8 +2,9 @@
  *
  * The cell has built the tree in its own mount namespace, which the engine does not see; so the tree does not go in by
  * the engine's mounts but as a detached copy of ours, with every flag that the plan gave, quota and id map included. A
- * child enters the container's mount and network namespaces, attaches the copy there with the container's own /proc on
- * it, and makes it the root of everybody inside. Then it gives the container's first process what that needs to go on:
+ * child enters the container's mount and network namespaces, waits until our program answers there (before that, its
+ * runtime may still have to find it in the engine's tree), attaches the copy with the container's own /proc on it, and
+ * makes it the root of everybody inside. Then it gives the container's first process what that needs to go on:
  * the plan, a user namespace with the sandbox's ids that the process owns and so may join, and the files by which it
  * moves itself into the sandbox's cgroups, where it is killed, frozen, limited and counted from then on (inside.c).
  *
@@ -34,11 +35,10 @@
 #include "driver/container.h"
 #include "wire/box.h"
 
-#define CONNECT_MS 8000 /* until a program that was started is there */
-
 /* Where the child stood when something failed. */
 enum stage {
         STAGE_ENTER,
+        STAGE_FIND,
         STAGE_ATTACH,
         STAGE_PROC,
         STAGE_PIVOT,
@@ -48,6 +48,7 @@ enum stage {
 
 static const char *const stage_text[] = {
         [STAGE_ENTER] = "could not enter the container's namespaces",
+        [STAGE_FIND] = "the container's first process did not answer",
         [STAGE_ATTACH] = "could not attach the sandbox's tree in the container",
         [STAGE_PROC] = "could not show the container's own /proc in the sandbox's tree",
         [STAGE_PIVOT] = "could not make the sandbox's tree the container's root",
@@ -57,6 +58,8 @@ static_assert(ELEMENTSOF(stage_text) == STAGE_COUNT, "every stage has a sentence
 
 struct visit {
         const struct keeper_task *task;
+        int process; /* the container's first, in the host's /proc */
+        int first;   /* connected to it */
         int mount_ns, network, outer_cgroup_ns, user_ns, secret;
         int tree, door;          /* not attached; the tree is a copy, the door is whoever asked's */
         int tasks[JOIN_CGROUPS]; /* files that a process writes "0" to, to enter the sandbox's cgroups */
@@ -224,6 +227,37 @@ static int enter_container(struct visit *v) {
 
 /* --- the child, inside --- */
 
+static void sleep_ms(long ms) {
+        struct timespec pause = {.tv_nsec = ms * 1000000};
+
+        (void)nanosleep(&pause, NULL);
+}
+
+static bool has_ended(const struct visit *v) {
+        char link[32];
+
+        return readlinkat(v->process, "ns/mnt", link, sizeof link) < 0;
+}
+
+/* It may not have come to listen yet. */
+static int connect_inside(const struct visit *v) {
+        struct sockaddr_un at = {.sun_family = AF_UNIX};
+        const socklen_t size = offsetof(struct sockaddr_un, sun_path) + sizeof JOIN_SOCKET;
+        _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+                return -errno;
+        memcpy(at.sun_path + 1, JOIN_SOCKET, sizeof JOIN_SOCKET - 1);
+        while (connect(fd, (struct sockaddr *)&at, size) < 0) { /* whoever waits for us ends it (receive) */
+                if (errno != ECONNREFUSED)
+                        return -errno;
+                if (has_ended(v))
+                        return -ESRCH;
+                sleep_ms(1);
+        }
+        return TAKE_FD(fd);
+}
+
 static bool is_below(const char *path, const char *folder) {
         return folder && str_starts(path, folder) && path[strlen(folder)] == '/';
 }
@@ -280,30 +314,6 @@ static int pivot(const struct cell_context *c) {
         return umount2(".", MNT_DETACH) < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
-static void sleep_ms(long ms) {
-        struct timespec pause = {.tv_nsec = ms * 1000000};
-
-        (void)nanosleep(&pause, NULL);
-}
-
-/* It may not have come to listen yet. */
-static int connect_inside(void) {
-        struct sockaddr_un at = {.sun_family = AF_UNIX};
-        const socklen_t size = offsetof(struct sockaddr_un, sun_path) + sizeof JOIN_SOCKET;
-        _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-        if (fd < 0)
-                return -errno;
-        memcpy(at.sun_path + 1, JOIN_SOCKET, sizeof JOIN_SOCKET - 1);
-        for (unsigned waited = 0; waited < CONNECT_MS; waited++, sleep_ms(1)) {
-                if (connect(fd, (struct sockaddr *)&at, size) == 0)
-                        return TAKE_FD(fd);
-                if (errno != ECONNREFUSED)
-                        return -errno;
-        }
-        return -ETIMEDOUT;
-}
-
 /* One report with no more than one descriptor: 1, 0 when the other end is closed, or -errno. */
 static int hear(int fd, struct report *ret, int *ret_fd) {
         struct pollfd said = {.fd = fd, .events = POLLIN};
@@ -323,18 +333,16 @@ static int hear(int fd, struct report *ret, int *ret_fd) {
 static int hand_over(const struct visit *v, int *ret_end, struct report *ret_failed) {
         const struct report hello = {.kind = REPORT_TREE};
         int fds[JOIN_FDS + JOIN_CGROUPS] = {BOX_PLAN_FD, v->user_ns, v->secret}, end = -EBADF;
-        _cleanup_fd_ int fd = connect_inside(), none = -EBADF;
+        _cleanup_fd_ int none = -EBADF;
 
-        if (fd < 0)
-                return fd;
         memcpy(fds + JOIN_FDS, v->tasks, v->task_count * sizeof *v->tasks);
-        int r = cell_send(fd, &hello, fds, JOIN_FDS + v->task_count);
+        int r = cell_send(v->first, &hello, fds, JOIN_FDS + v->task_count);
         if (r < 0)
                 return r;
-        r = hear(fd, ret_failed, &end);
+        r = hear(v->first, ret_failed, &end);
         if (r == 1 && ret_failed->kind == REPORT_TREE && end >= 0) {
                 *ret_end = end;
-                r = hear(fd, ret_failed, &none);
+                r = hear(v->first, ret_failed, &none);
                 return r == 1 && ret_failed->kind != REPORT_STEP_FAILED ? -EBADMSG : r;
         }
         fd_close(&end);
@@ -345,6 +353,11 @@ static int visit(struct visit *v, int *ret_end, struct report *ret_failed) {
         struct cell_context c = {.host = -EBADF, .root = -EBADF, .proc = -EBADF, .empty = -EBADF, .null = -EBADF};
 
         int r = enter_container(v);
+        if (r == 0) {
+                v->stage = STAGE_FIND;
+                v->first = connect_inside(v);
+                r = v->first < 0 ? v->first : 0;
+        }
         if (r == 0) {
                 v->stage = STAGE_ATTACH;
                 r = attach(v, &c);
@@ -440,6 +453,8 @@ static void close_visit(struct visit *v) {
 
 int join_container(const struct join *j, int *ret_end, struct err *err) {
         struct visit v = {.task = j->task,
+                          .process = j->process,
+                          .first = -EBADF,
                           .mount_ns = -EBADF,
                           .network = j->network,
                           .outer_cgroup_ns = -EBADF,

@@ -16,6 +16,7 @@ struct runsc_start {
         uint32_t ids;
         bool networked;
         bool writable_root; /* others than the sentry have to see at once what is written there */
+        unsigned mounts;    /* bind mounts of the bundle */
         bool attached;      /* it ends when the box does; otherwise once the box runs */
         int input;          /* standard input of the box's first process */
         int output;         /* standard output and error of runsc and of that process */

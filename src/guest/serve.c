@@ -185,6 +185,7 @@ static int begin(struct guest *g) {
         if (child < 0)
                 return child;
         link_init(&g->link);
+        g->leaves.fd = -EBADF;
         g->scratch = memory_map(GUEST_DATA_MAX);
         r = g->scratch ? loop_create(&g->loop, NULL) : -ENOMEM;
         if (r < 0)
@@ -220,7 +221,7 @@ static bool is_wanted(void) {
         return n == 1;
 }
 
-int serve_main(void) {
+int serve_main(bool leaves) {
         static struct guest g;
         struct report up = {.kind = REPORT_SERVING};
         int fd = REPORT_FD;
@@ -230,7 +231,10 @@ int serve_main(void) {
         if (begin(&g) < 0)
                 return 125;
         (void)send(fd, &up, sizeof up, MSG_NOSIGNAL);
-        fd_close(&fd);
+        if (leaves)
+                g.leaves.fd = fd;
+        else
+                fd_close(&fd);
         (void)loop_run(g.loop);
         return 125;
 }

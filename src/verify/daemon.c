@@ -11,7 +11,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -42,10 +41,9 @@ static int make_folder(struct daemon *d, struct err *err) {
                 d->folder[0] = '\0';
                 return r;
         }
-        (void)snprintf(path, sizeof path, "%s/manifest", d->folder);
-        d->manifest = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (d->manifest < 0 || flock(d->manifest, LOCK_EX | LOCK_NB) < 0)
-                return err_set(err, -errno, "could not make '%s'", path);
+        d->manifest = world_files_manifest(d->folder, err);
+        if (d->manifest < 0)
+                return d->manifest;
         (void)snprintf(path, sizeof path, "%s/shown", d->folder);
         if (mkdir(path, 0755) < 0 || chmod(path, 0755) < 0)
                 return err_set(err, -errno, "could not make '%s'", path);

@@ -243,6 +243,17 @@ static int make_folder(struct world *w, bool shareable, struct err *err) {
         return r;
 }
 
+int world_files_manifest(const char *folder, struct err *err) {
+        char path[320], fresh[320];
+
+        (void)snprintf(path, sizeof path, "%.255s/" MANIFEST, folder);
+        (void)snprintf(fresh, sizeof fresh, "%.255s/" MANIFEST ".new", folder);
+        _cleanup_fd_ int fd = open(fresh, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || rename(fresh, path) < 0)
+                return err_set(err, -errno, "could not make '%s'", path);
+        return TAKE_FD(fd);
+}
+
 int world_files_folder(struct world *w, struct err *err) {
         struct world_own *own = world_own(w);
         char path[sizeof w->folder + 16];
@@ -262,11 +273,8 @@ int world_files_folder(struct world *w, struct err *err) {
         *name = '/';
         if (made < 0 || mkdir(w->share, 0777) < 0 || chmod(w->share, 0777) < 0)
                 return err_set(err, -errno, "could not make '%s'", w->share);
-        (void)snprintf(path, sizeof path, "%s/" MANIFEST, w->folder);
-        own->manifest = open(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (own->manifest < 0 || flock(own->manifest, LOCK_EX | LOCK_NB) < 0)
-                return err_set(err, -errno, "could not make '%s'", path);
-        return 0;
+        own->manifest = world_files_manifest(w->folder, err);
+        return own->manifest < 0 ? own->manifest : 0;
 }
 
 /* A canary in a new file of this name, with exactly this mode. */

@@ -85,6 +85,8 @@ void world_remove(struct world *w);
 void world_remove_tree(const char *path);
 /* What judges of this user planted that are no more. */
 void world_files_sweep(void);
+/* The manifest of a judge's folder, which a sweep never sees without its lock: a descriptor that holds it. */
+int world_files_manifest(const char *folder, struct err *err);
 
 /* Facts for the probe are words "key=value". share: the path inside of the shared folder, NULL if it is not shared. */
 size_t world_words(const struct world *w, const char *words[], size_t max);

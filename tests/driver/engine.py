@@ -1,8 +1,10 @@
 """A Docker engine of the tests' own. It has a network and a mount namespace to itself, so that what it sets and mounts
 stays there."""
+import errno
 import http.client
 import json
 import pathlib
+import secrets
 import shutil
 import signal
 import socket
@@ -31,7 +33,7 @@ class Engine:
         self.folder, self.args, self.process = pathlib.Path(folder), args, None
         self.folder.chmod(0o711)  # with --userns-remap its root is somebody else
         self.socket = self.folder / "docker.sock"
-        self.parent = self.folder.name  # of the cgroups that it makes
+        self.parent = f"stockade-engine-{secrets.token_hex(4)}"  # of the cgroups that it makes
 
     def start(self):
         (self.folder / "ids").write_text("daemon:200000:65536\n")  # for --userns-remap=daemon
@@ -87,7 +89,18 @@ class Engine:
     def clear(self):
         if self.process and self.process.poll() is None:
             self.stop()
-        for depth in ("", "*/"):
-            for p in pathlib.Path("/sys/fs/cgroup").glob(f"{depth}{self.parent}"):
-                p.rmdir()
+        end = time.monotonic() + 60
+        while not self._remove_cgroups():  # those who ended last are not out of them yet
+            assert time.monotonic() < end, f"somebody is still in {self.cgroups()}"
+            time.sleep(0.05)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remove_cgroups(self):
+        parents = [p for depth in ("", "*/") for p in pathlib.Path("/sys/fs/cgroup").glob(f"{depth}{self.parent}")]
+        for p in [*self.cgroups(), *parents]:
+            try:
+                p.rmdir()
+            except OSError as e:
+                if e.errno not in (errno.EBUSY, errno.ENOENT):
+                    raise
+        return not any(p.exists() for p in parents)

@@ -14,6 +14,7 @@ import time
 import pytest
 
 import engine
+import fc_install
 import needed
 import vm
 
@@ -46,29 +47,39 @@ def place():
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="module", params=["gvisor", "docker", "microvm"])
+@pytest.fixture(scope="module")
+def running(programs):
+    """An engine for the driver docker."""
+    if engine.missing():
+        needed.missing(f"not installed: {engine.missing()}")
+    (programs / "engine").mkdir()
+    made = engine.Engine(programs / "engine")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.clear()
+
+
+@pytest.fixture(scope="module", params=["gvisor", "docker", "microvm", "firecracker"])
 def driver(request, programs, place):
-    words, running = [], None
+    words = []
     if request.param == "docker":
-        if engine.missing():
-            needed.missing(f"not installed: {engine.missing()}")
-        (programs / "engine").mkdir()
-        running = engine.Engine(programs / "engine")
-        running.start()
-        (place / ".stockade/stockade.conf").write_text(f"docker_socket = {running.socket}\n")
-        words = [f"socket={running.socket}", "runtime="]
-    if request.param == "microvm":
-        (programs / "microvm").mkdir()
+        socket = request.getfixturevalue("running").socket
+        (place / ".stockade/stockade.conf").write_text(f"docker_socket = {socket}\n")
+        words = [f"socket={socket}", "runtime="]
+    if request.param == "firecracker":
+        fc_install.install()  # from here on: the last of them
+    if request.param in ("microvm", "firecracker"):
+        (programs / "microvm").mkdir(exist_ok=True)
         made = vm.make_image(programs / "microvm")
         if made.returncode:
             needed.missing(made.stderr)
-    probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=60)
+    probe = subprocess.run([programs / f"stockade-box-{request.param}", "probe", *words], capture_output=True, text=True, timeout=vm.BOOT)
     said = json.loads(probe.stdout)
     if not said["offered"]:
         needed.missing(said["why"])
-    yield request.param
-    if running:
-        running.stop()
+    return request.param
 
 
 @pytest.fixture
@@ -111,7 +122,7 @@ def of(report, *verdicts):
 
 def test_all_of_it(programs, driver, verify):
     # all of it takes a quarter of an hour where machines are emulated: `make check-microvm` does it
-    quick = ["--quick"] if driver == "microvm" and not os.environ.get("STOCKADE_LONG") else []
+    quick = ["--quick"] if driver in ("microvm", "firecracker") and not os.environ.get("STOCKADE_LONG") else []
     done = verify("--driver", driver, "--json", *quick)
     report = json.loads(done.stdout)
     assert of(report, "open") == {}

@@ -440,13 +440,14 @@ class Daemon:
     def processes(self):
         """Everything that belongs to this daemon: by its arguments, or in a cgroup of one of its sandboxes."""
         ids, found = self.ids(), []
+        parent = self.process.pid if self.process and self.process.poll() is None else None  # else it may be somebody's number by now
         for pid in pids():
             try:
                 groups = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
             except OSError:
                 continue
             ours = any(f"stockade-{name}" in groups for name in ids) or str(self.state) in command_of(pid)
-            if (ours or (self.process and (stat_of(pid) or (0,))[0] == self.process.pid)) and alive(pid):
+            if (ours or (parent and (stat_of(pid) or (0,))[0] == parent)) and alive(pid):
                 found.append(pid)
         return [pid for pid in found if pid != os.getpid()]
 
@@ -499,7 +500,10 @@ class Suite:
             place.mkdir()
             self.engine = engine.Engine(place)
             self.engine.start()
-        if DRIVER == "microvm":
+        if DRIVER == "firecracker":
+            import fc_install
+            fc_install.install()
+        if DRIVER in ("microvm", "firecracker"):
             import vm
             (self.programs.folder / "microvm").mkdir()
             made = vm.make_image(self.programs.folder / "microvm")
