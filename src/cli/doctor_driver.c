@@ -13,10 +13,11 @@
 #include "cli/hear.h"
 #include "cli/host_conf.h"
 #include "cli/selftest.h"
+#include "wire/driver.h"
 
-enum { PROBE_MS = 30000, PROBE_MAX = 64 * 1024 };
+enum { PROBE_MAX = 64 * 1024 };
 
-static const struct driver {
+static const struct listed {
         const char *name, *means; /* means: the fact about the host that its probe takes the place of */
 } drivers[] = {{"docker", "docker"}, {"gvisor", "runsc"}, {"microvm", "qemu"}, {"firecracker", "firecracker"}};
 
@@ -48,7 +49,7 @@ static void add_options(const char *driver, char text[2][CONF_TEXT + 16], const 
 static bool probe(const char *driver, struct buf *ret) {
         char name[64], program[PATH_MAX], text[2][CONF_TEXT + 16];
         const char *argv[5] = {program, "probe"};
-        struct hear h = {.argv = argv, .ms = PROBE_MS, .signal = SIGKILL};
+        struct hear h = {.argv = argv, .ms = DRIVER_PROBE_MS, .signal = SIGKILL};
 
         (void)snprintf(name, sizeof name, "stockade-box-%s", driver);
         add_options(driver, text, argv + 2);

@@ -25,7 +25,7 @@ struct ask_question {
         const char *type;          /* of the body; NULL: there is none */
         const void *body;
         size_t size;
-        unsigned seconds; /* for its answer; 0: the peer's */
+        unsigned seconds; /* for its answer; 0: as the peer has */
 };
 
 struct ask_answer {

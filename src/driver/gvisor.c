@@ -81,13 +81,19 @@ static bool has_own_root(const struct plan *p) {
         return false;
 }
 
-static int prepare(const struct keeper_task *t, struct oci_bundle *ret_bundle, int *ret_door, struct err *err) {
-        int r = stage_make(t->id_base, err);
+/* Everything that runsc finds, and what there is to know of it for starting it. */
+static int prepare(const struct keeper_task *t, struct runsc_start *s, int *ret_door, struct err *err) {
+        struct oci_bundle bundle = {0};
 
+        int r = stage_make(t->id_base, err);
         if (r == 0)
-                r = write_config(t, ret_bundle, err);
-        if (r == 0)
-                r = stage_tree(t->tree, !ret_bundle->writable_root, err);
+                r = write_config(t, &bundle, err);
+        if (r < 0)
+                return r;
+        s->writable_root = bundle.writable_root;
+        s->mounts = bundle.binds;
+        s->parts = runsc_by_parts(s->program, bundle.binds);
+        r = stage_tree(t->tree, !s->parts && !s->writable_root, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int place = stage_place(err), door = -EBADF;
@@ -138,21 +144,25 @@ static int make_link(pid_t pid, struct err *err) {
         _cleanup_fd_ int namespace = open(path, O_RDONLY | O_CLOEXEC);
         if (namespace < 0)
                 return err_set(err, -errno, "cannot open the box's network namespace");
-        return link_veth("box", "eth0", namespace, err);
+        return link_veth("box", RUNSC_DEVICE, namespace, err);
 }
 
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         char program[PATH_MAX];
         int ends[2];
-        struct oci_bundle bundle = {0};
         pid_t pid;
         _cleanup_fd_ int door = -EBADF, input = -EBADF;
+        struct runsc_start s = {.program = program,
+                                .id_base = t->id_base,
+                                .ids = CELL_ID_RANGE,
+                                .networked = t->networked,
+                                .link = t->networked ? make_link : NULL};
 
         int r = runsc_find(program, err);
         if (r == 0)
                 r = check_memory(&t->plan, err);
         if (r == 0)
-                r = prepare(t, &bundle, &door, err);
+                r = prepare(t, &s, &door, err);
         if (r < 0)
                 return r;
         input = open_input(t, err);
@@ -161,15 +171,8 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return err_set(err, -errno, "could not make a pipe");
         _cleanup_fd_ int words = ends[0], output = ends[1];
-        const struct runsc_start s = {.program = program,
-                                      .id_base = t->id_base,
-                                      .ids = CELL_ID_RANGE,
-                                      .networked = t->networked,
-                                      .writable_root = bundle.writable_root,
-                                      .mounts = bundle.binds,
-                                      .input = input,
-                                      .output = output,
-                                      .link = t->networked ? make_link : NULL};
+        s.input = input;
+        s.output = output;
         r = runsc_start(&s, &pid, err);
         if (r == 0)
                 r = wait_started(pid, words, err);

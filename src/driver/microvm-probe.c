@@ -19,6 +19,8 @@
 #define KVM_MS  5000
 #define BOOT_MS 22000 /* both: less than whoever asks waits, so that there is a sentence */
 
+static_assert(KVM_MS + BOOT_MS < DRIVER_PROBE_MS, "a probe says why itself, before it is ended");
+
 static int boot(const char *image, uint32_t id_base, bool kvm, struct err *err) {
         struct machine m = MACHINE_NONE;
         int ends[2];

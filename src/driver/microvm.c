@@ -18,8 +18,9 @@
 #include "driver/vm-machine.h"
 #include "driver/vm-plan.h"
 #include "driver/vm-qemu.h"
+#include "wire/driver.h"
 
-#define BEGIN_MS 55000 /* less than the warden waits, so that there is a sentence */
+#define BEGIN_MS (DRIVER_MACHINE_MS - 5000) /* less than the warden waits, so that there is a sentence */
 #define TAP      "box"
 
 int microvm_programs(char ret_fs[PATH_MAX], struct err *err) {

@@ -17,10 +17,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/lockdown.h"
+#include "driver/runsc-link.h"
 #include "driver/stage.h"
 
 #define BUILD        "x6AP4bl5nnHaB-slmJ3D/wTnnMjDTEcswC6IHFDL1/uekKG3wty1dytkNf6t3T/Pi2eqt3n8QO8crIrqT2D" /* Debian 12's */
@@ -31,7 +33,6 @@
 #define WORDS_MAX    (PARTS_MOUNTS_MAX + 40)
 #define WORD_MAX     48
 #define ANSWER_MAX   1024
-#define FIRST        3
 #define CAP(name)    (1ULL << (name))
 #define GOFER_CAPS                                                                                                     \
         (CAP(CAP_CHOWN) | CAP(CAP_DAC_OVERRIDE) | CAP(CAP_DAC_READ_SEARCH) | CAP(CAP_FOWNER) | CAP(CAP_FSETID) |       \
@@ -49,7 +50,7 @@ struct plumbing {
 };
 
 bool parts_known(const char *program) {
-        static char head[BUILD_WITHIN];
+        char head[BUILD_WITHIN];
         _cleanup_fd_ int fd = open(program, O_RDONLY | O_CLOEXEC);
         ssize_t n = fd < 0 ? 0 : fd_read_full(fd, head, sizeof head);
 
@@ -70,7 +71,7 @@ static void must(const char *what, long r) {
 
 struct words {
         const char *list[WORDS_MAX + 1];
-        char numbers[PARTS_MOUNTS_MAX + 8][WORD_MAX];
+        char numbers[PARTS_MOUNTS_MAX + 16][WORD_MAX];
         size_t count, numbered;
 };
 
@@ -229,7 +230,7 @@ _noreturn_ static void be_sentry(const struct plumbing *p, int go) {
         for (unsigned i = 0; i <= p->start->mounts; i++)
                 give(&w, "--io-fds", p->ends[i][0]);
         for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
-                int copy = fcntl(i, F_DUPFD, FIRST);
+                int copy = fcntl(i, F_DUPFD, STDERR_FILENO + 1);
                 must("pass a stream", copy);
                 give(&w, "--stdio-fds", copy);
         }
@@ -316,14 +317,32 @@ static pid_t start_sentry(const struct plumbing *p) {
 
 /* --- asking the sentry --- */
 
-static void ask(int fd, const char *question) {
+static void say(int fd, const char *question, size_t size, int passed) {
+        struct iovec part = {(void *)(uintptr_t)question, size};
+        union {
+                char room[CMSG_SPACE(sizeof(int))];
+                struct cmsghdr align;
+        } control = {0};
+        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+
+        if (passed >= 0) {
+                m.msg_control = control.room;
+                m.msg_controllen = sizeof control.room;
+                *CMSG_FIRSTHDR(&m) = (struct cmsghdr){
+                        .cmsg_len = CMSG_LEN(sizeof passed), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+                memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &passed, sizeof passed);
+        }
+        ssize_t n = sendmsg(fd, &m, MSG_NOSIGNAL);
+        if (n != (ssize_t)size)
+                fail("ask the sentry", n < 0 ? -errno : -EMSGSIZE);
+}
+
+/* An answer is one object, which has no other before its end. */
+static void hear(int fd) {
         static const char yes[] = "{\"success\":true";
         char answer[ANSWER_MAX + 1];
         size_t n = 0;
 
-        int r = fd_write_full(fd, question, strlen(question));
-        if (r < 0)
-                fail("ask the sentry", r);
         while (n < ANSWER_MAX && (n == 0 || answer[n - 1] != '}')) {
                 ssize_t more = read(fd, answer + n, ANSWER_MAX - n);
                 if (more <= 0)
@@ -337,21 +356,21 @@ static void ask(int fd, const char *question) {
         _exit(125);
 }
 
-/* Loopback is the one device of a box without a network. */
-static void run_bundle(void) {
-        static const char loopback[] =
-                "{\"method\":\"Network.CreateLinksAndRoutes\",\"arg\":{\"LoopbackLinks\":[{\"Name\":\"lo\","
-                "\"Addresses\":[{\"Address\":\"127.0.0.1\",\"PrefixLen\":8},{\"Address\":\"::1\",\"PrefixLen\":128}],"
-                "\"Routes\":[{\"Destination\":{\"IP\":\"127.0.0.0\",\"Mask\":\"/wAAAA==\"},\"Gateway\":\"\"},"
-                "{\"Destination\":{\"IP\":\"::1\",\"Mask\":\"/////////////////////w==\"},\"Gateway\":\"\"}]}]}}";
+static void run_bundle(const char *link) {
         static const char start[] = "{\"method\":\"containerManager.StartRoot\",\"arg\":\"box\"}";
         const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CONTROL};
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        _cleanup_buf_ struct buf devices = {0};
+        _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), packets = -EBADF;
 
         must("make a socket", fd);
         must("reach the sentry", connect(fd, (const struct sockaddr *)&at, sizeof at));
-        ask(fd, loopback);
-        ask(fd, start);
+        int r = runsc_link_question(link, &devices, &packets);
+        if (r < 0)
+                fail("give the sentry its link", r);
+        say(fd, devices.data, devices.size, packets);
+        hear(fd);
+        say(fd, start, sizeof start - 1, -EBADF);
+        hear(fd);
 }
 
 _noreturn_ void parts_run(const struct parts_start *s) {
@@ -366,7 +385,7 @@ _noreturn_ void parts_run(const struct parts_start *s) {
         close_parts(&p);
         if (fd_read_full(p.started[0], &byte, 1) != 1)
                 _exit(125); /* the parts have said why */
-        run_bundle();
+        run_bundle(s->link);
         (void)snprintf(text, sizeof text, "%d", sentry);
         _cleanup_fd_ int folder = open(STAGE_STATE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         int r = folder < 0 ? -errno : fd_replace_file(folder, STAGE_PID_NAME, 0644, text, strlen(text));

@@ -20,6 +20,7 @@ bool parts_known(const char *program);
 struct parts_start {
         const char *program;
         const char *const *options; /* of runsc itself, before the command; ends with NULL */
+        const char *link;           /* device of the box's link, in the network namespace that we are in; NULL: none */
         unsigned mounts;            /* bind mounts of the bundle: a connection to the gofer each, besides the root's */
 };
 

@@ -67,6 +67,10 @@ int runsc_wait(pid_t pid, unsigned ms) {
         return n > 0 ? status : -ETIMEDOUT;
 }
 
+bool runsc_by_parts(const char *program, unsigned mounts) {
+        return mounts <= PARTS_MOUNTS_MAX && parts_known(program);
+}
+
 /* The first line of `runsc --version` ends with it. */
 int runsc_version(const char *program, char *ret, size_t size) {
         char said[256] = "";
@@ -129,14 +133,16 @@ _noreturn_ static void execute(const struct runsc_start *s) {
         _exit(126);
 }
 
-/* A box without a network, in a runsc whose parts are known, does not need its `run`. */
 _noreturn_ static void start_box(const struct runsc_start *s) {
         const char *options[12] = {0};
 
-        if (s->attached || s->networked || s->mounts > PARTS_MOUNTS_MAX || !parts_known(s->program))
+        if (!s->parts)
                 execute(s);
         (void)add_options(s, options);
-        parts_run(&(struct parts_start){.program = s->program, .options = options, .mounts = s->mounts});
+        parts_run(&(struct parts_start){.program = s->program,
+                                        .options = options,
+                                        .link = s->networked ? RUNSC_DEVICE : NULL,
+                                        .mounts = s->mounts});
 }
 
 /* raw calls: libc's would signal threads that do not exist */

@@ -20,8 +20,8 @@
 /* Makes the stage, for a user namespace whose root is this host id, with a /proc of this pid namespace. */
 int stage_make(uint32_t id_base, struct err *err);
 
-/* Shows the tree at STAGE_TREE. loosen: its root is made read-only by runsc once more, which names no other flag then,
- * and a user namespace may not lose those that it was given: so the root itself is not nosuid and nodev. */
+/* Shows the tree at STAGE_TREE. loosen: its root is made read-only by `runsc run` once more, which names no other flag
+ * then, and a user namespace may not lose those that it was given: so the root itself is not nosuid and nodev. */
 int stage_tree(int tree, bool loosen, struct err *err);
 
 /* Puts the enter program into the tree, and a folder around it, which is returned: a socket may be made there. */

@@ -9,8 +9,8 @@
 /* Before the machine's tree is another: the others below need what is opened here. */
 int vm_forget_open(struct err *err);
 
-/* Lets the kernel forget what it does not use: names and attributes, and contents too where that is not enough. Waits
- * for nobody's answers, but not for whoever has to carry them either. */
+/* Lets the kernel forget what it does not use: names and attributes, and contents too where that is not enough. Not for
+ * a process that carries what the kernel asks: it may be what the kernel waits for. */
 void vm_forget(void);
 
 /* For a server that cannot say when: a process of its own counts from now on, and forgets in time. Nothing happens

@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "guest/family.h"
 #include "guest/request.h"
 #include "wire/leaf.h"
 #include "wire/packet.h"
 
 #define PATIENCE_MS 5000
 #define LOOKS       400 /* at a leaf whose processes are dying, at most 3 s in all */
+#define HOLD_AFTER  8   /* looks: who still lives outruns us */
+#define UNSURE      10  /* looks that saw nobody, while others came and went */
 
 static int say(struct leaves *l, enum leaf_ask ask, uint32_t run) {
         const struct leaf_request q = {.ask = ask, .run = run};
@@ -114,14 +117,23 @@ struct leaf_end {
         unsigned looks;
 };
 
+static int end_family(const struct leaf_end *e, bool kill) {
+        enum family_end how = !kill ? FAMILY_LOOK : e->looks < HOLD_AFTER ? FAMILY_KILL : FAMILY_HOLD_AND_KILL;
+        enum family_state state = family_end(e->run, how);
+
+        if (state == FAMILY_PERHAPS && !kill && e->looks >= UNSURE)
+                return 0;
+        return state == FAMILY_GONE ? 0 : state == FAMILY_PERHAPS ? -EAGAIN : -EBUSY;
+}
+
 static void look(struct leaf_end *e) {
         struct guest *g = e->guest;
         struct leaf_answer a;
         bool kill = e->request.flags & GUEST_KILL;
 
         memset(&a.count, 0xff, sizeof a.count);
-        int r = end_leaf(&g->leaves, e->run, kill, &a);
-        if (r == -EBUSY && kill && ++e->looks < LOOKS) {
+        int r = g->leaves.families ? end_family(e, kill) : end_leaf(&g->leaves, e->run, kill, &a);
+        if ((r == -EAGAIN || (r == -EBUSY && kill)) && ++e->looks < LOOKS) {
                 loop_timer_set(g->loop, &e->again, loop_now(g->loop) + MIN(1 + e->looks / 4, 10U));
                 return;
         }
@@ -143,7 +155,7 @@ static void look_again(struct loop_timer *t) {
 static int end_begin(struct guest *g, struct request *r, const struct guest_message *m) {
         struct leaf_end *e = (struct leaf_end *)r;
 
-        if (g->leaves.fd < 0)
+        if (g->leaves.fd < 0 && !g->leaves.families)
                 return -EOPNOTSUPP;
         e->guest = g;
         e->run = m->run;

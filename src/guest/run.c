@@ -15,7 +15,6 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "guest/family.h"
 #include "guest/request.h"
 #include "guest/spawn.h"
 #include "wire/packet.h"
@@ -159,7 +158,7 @@ static void start(struct guest *g, struct run *r, const struct guest_message *m,
         struct spawned s;
         struct err err;
 
-        if (spawn(m, leaves, count, &s, &err) < 0) {
+        if (spawn(m, leaves, count, count == 0 && g->leaves.families, &s, &err) < 0) {
                 failed(r, &err);
                 return;
         }
@@ -183,7 +182,6 @@ static void exec(struct guest *g, const struct guest_message *m, const int *leav
         *r = (struct run){.number = m->channel,
                           .flags = m->flags,
                           .known = true,
-                          .leaf = count > 0,
                           .input = {.guest = g, .run = r, .fd = -EBADF},
                           .start = {.guest = g, .watch = {.ready = outcome_known}, .fd = -EBADF, .asked = true}};
         append(g, r);
@@ -231,9 +229,7 @@ int run_signal(struct guest *g, const struct guest_message *m) {
 
         if (!r || r->ended)
                 return 0;
-        if (!is_starting(r) && g->peer && !r->leaf && m->number == SIGKILL && to_group)
-                family_kill(r->pid); /* nobody outside can: see run-end.c of the operator */
-        else if (!is_starting(r))
+        if (!is_starting(r))
                 send_signal(r, m->number, to_group);
         else if (m->number == SIGKILL)
                 send_signal(r, SIGKILL, false); /* it has no group yet */

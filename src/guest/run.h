@@ -25,7 +25,6 @@ struct run {
         bool ended; /* status, error and rusage say how */
         bool known; /* it was started on this connection, or is attached to: its end is told */
         bool told;  /* it was */
-        bool leaf;  /* it is in one: whoever made that can end all that it started */
         bool lost;  /* forgotten; only its output is still read, and dropped */
         int status;
         int error;

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/kernel.h"
+#include "guest/family.h"
 #include "guest/memory.h"
 #include "guest/request.h"
 #include "guest/run.h"
@@ -252,7 +253,7 @@ static int read_secret(struct guest *g) {
         return close(null) < 0 ? -errno : 0;
 }
 
-int serve_dial(const char *path) {
+int serve_dial(const char *path, bool leaves) {
         static struct guest g;
 
         if (path[0] != '/' || strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path)
@@ -260,6 +261,7 @@ int serve_dial(const char *path) {
         g.peer = path;
         if (read_secret(&g) < 0 || begin(&g) < 0)
                 return 125;
+        g.leaves.families = !leaves && family_is_told();
         (void)loop_run(g.loop);
         return 125;
 }

@@ -41,8 +41,8 @@ int serve_main(bool leaves);
 
 /* In a box, where no descriptor is inherited and nobody waits for a report: connects to the Unix socket at path, and
  * again whenever the connection is gone. That connection is as one that was accepted. If there is a secret on standard
- * input (wire/box.h), it is said first. */
-int serve_dial(const char *path);
+ * input (wire/box.h), it is said first. leaves: they come with EXEC; otherwise runs are told by their families. */
+int serve_dial(const char *path, bool leaves);
 
 /* Something may be said, or read on. */
 void serve_wake(struct guest *g);

@@ -33,9 +33,10 @@ static uint64_t now_ms(void) {
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* All of it up to its end, before the deadline, and no more than a paper has. Returns how many bytes it was. */
-static ssize_t copy(int from, int to, uint64_t until, const char *what, struct err *err) {
+/* All of it up to its end, within this time, and no more than a paper has. Returns how many bytes it was. */
+static ssize_t copy(int from, int to, unsigned ms, const char *what, struct err *err) {
         static char block[64 * 1024];
+        const uint64_t until = now_ms() + ms;
         size_t all = 0;
 
         for (;;) {
@@ -43,8 +44,7 @@ static ssize_t copy(int from, int to, uint64_t until, const char *what, struct e
                 uint64_t now = now_ms();
 
                 if (now >= until || poll(&p, 1, (int)(until - now)) == 0) {
-                        (void)err_set(err, -ETIMEDOUT, "%s did not come to an end within %d seconds", what,
-                                      DOCTOR_MS / 1000);
+                        (void)err_set(err, -ETIMEDOUT, "%s did not come to an end within %u seconds", what, ms / 1000);
                         return err_hint(err, "try again when this host is less busy, or run it there by hand");
                 }
                 ssize_t n = read(from, block, sizeof block);
@@ -97,9 +97,9 @@ static int end_program(pid_t pid, bool heard) {
         return status;
 }
 
-/* What it prints. ret_status: how it ended. */
-static ssize_t ask_program(const char *program, char *const argv[], const char *what, int to, int *ret_status,
-                           struct err *err) {
+/* What it prints within this time. ret_status: how it ended. */
+static ssize_t ask_program(const char *program, char *const argv[], unsigned ms, const char *what, int to,
+                           int *ret_status, struct err *err) {
         int ends[2];
 
         if (pipe2(ends, O_CLOEXEC) < 0)
@@ -112,7 +112,7 @@ static ssize_t ask_program(const char *program, char *const argv[], const char *
         (void)close(ends[1]);
         if (pid < 0)
                 return err_set(err, -error, "could not start '%s'", program);
-        ssize_t n = copy(said, to, now_ms() + DOCTOR_MS, what, err);
+        ssize_t n = copy(said, to, ms, what, err);
         *ret_status = end_program(pid, n >= 0);
         return n;
 }
@@ -126,7 +126,7 @@ static ssize_t ask_doctor(int to, struct err *err) {
         int r = paths_helper("stockade", program, sizeof program, err);
         if (r < 0)
                 return r;
-        ssize_t n = ask_program(program, argv, "what 'stockade doctor' says", to, &status, err);
+        ssize_t n = ask_program(program, argv, DOCTOR_MS, "what 'stockade doctor' says", to, &status, err);
         if (n < 0)
                 return n;
         if (n == 0 || !WIFEXITED(status) || WEXITSTATUS(status) > 1) { /* 1: no sandbox can run here, and he says why */
@@ -162,7 +162,7 @@ static ssize_t ask_driver(const struct warden *w, const char *driver, int to, st
         _cleanup_fd_ int said = memfd_create("probe", MFD_CLOEXEC);
         if (said < 0)
                 return err_set(err, -errno, "could not make a file in memory");
-        ssize_t n = ask_program(program, argv, "what the probe of a driver says", said, &status, NULL);
+        ssize_t n = ask_program(program, argv, DRIVER_PROBE_MS, "what the probe of a driver says", said, &status, NULL);
         if (n <= 0 || n > PROBE_MAX || status != 0 || pread(said, text, (size_t)n, 0) != n)
                 return not_there(driver, "its probe failed", to);
         return fd_write_full(to, text, (size_t)n) < 0 ? -EIO : n;
@@ -219,7 +219,7 @@ static ssize_t copy_report(const char *name, int to, struct err *err) {
                 return none_yet(err);
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
                 return not_ours(path, name, err);
-        return copy(fd, to, now_ms() + DOCTOR_MS, "the report of 'stockade verify'", err);
+        return copy(fd, to, DOCTOR_MS, "the report of 'stockade verify'", err);
 }
 
 /* --- the request --- */

@@ -25,7 +25,6 @@
 
 #define SERVE_MS      15000 /* a guest that does not serve by then never will */
 #define BOX_MS        20000 /* one in a box */
-#define MACHINE_MS    60000 /* one in a machine, which may have to be emulated */
 #define LISTEN_QUEUE  16
 #define AUTHORITY_MAX (2 << 20)
 #define ENV_MAX       512
@@ -544,7 +543,7 @@ static unsigned serve_ms(const struct sandbox *s) {
                 return SERVE_MS;
         case DRIVER_MICROVM:
         case DRIVER_FIRECRACKER:
-                return MACHINE_MS;
+                return DRIVER_MACHINE_MS;
         case DRIVER_DOCKER:
         case DRIVER_GVISOR:
         case DRIVER_COUNT:

@@ -29,6 +29,11 @@ enum guarantee {
         GUARANTEE_COUNT,
 };
 
+/* What a probe has, whoever asks it: one that boots a machine is done by then, emulated and on a busy host. */
+#define DRIVER_PROBE_MS 75000
+/* What a machine has from its start until its guest serves: it may be emulated, and one of several that start. */
+#define DRIVER_MACHINE_MS 60000
+
 const char *driver_name(enum driver d);
 int driver_find(const char *name); /* -ENOENT */
 const char *guarantee_name(enum guarantee g);

@@ -182,6 +182,12 @@ def test_probe_boots_a_machine(programs):
     assert set(said["guarantees"].values()) == {"kept"} and "stand-in" in said["note"]
 
 
+def test_probe_quotes_who_does_not_start(programs, moods):
+    moods({"jailer": "die"})
+    said = probe(programs)
+    assert said["offered"] is False and "(there is no room for another machine)" in said["why"] and said["fix"], said
+
+
 @pytest.mark.parametrize("name", ["firecracker", "jailer"])
 def test_probe_says_what_to_install(programs, name):
     program = fc_install.PLACE / name

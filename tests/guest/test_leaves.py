@@ -28,7 +28,10 @@ class Maker(threading.Thread):
             what, run = struct.unpack("<II", said)
             self.asked.append((what, run))
             error, fds = self.do(what, run)
-            socket.send_fds(self.socket, [struct.pack("<iI4Q", error, run, *self.counts)], fds)
+            try:
+                socket.send_fds(self.socket, [struct.pack("<iI4Q", error, run, *self.counts)], fds)
+            except BrokenPipeError:
+                pass  # it is over
             for fd in fds:
                 os.close(fd)
 

@@ -34,7 +34,7 @@ def patience(request):
     def ring(*_):
         raise AssertionError("this test waits for something that does not come")
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, (600 if request.node.get_closest_marker("long") else 240) * harness.SLOW)
+    signal.setitimer(signal.ITIMER_REAL, (10 if request.node.get_closest_marker("long") else 4) * harness.ANSWER * harness.SLOW)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
 

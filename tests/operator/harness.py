@@ -40,6 +40,8 @@ PROGRAMS = {"stockade": "cli", "stockade-policy": "cli", "stockaded": "warden", 
 # The driver that every sandbox of these tests has, unless a test says otherwise: the suites of sandboxes that live are also
 # the conformance suite of drivers (tests/driver).
 DRIVER = os.environ.get("STOCKADE_DRIVER", "native")
+# seconds for an answer: a machine that is emulated may take two minutes to start, and the first one is preceded by a probe
+ANSWER = 240 if DRIVER in ("microvm", "firecracker") else 60
 
 # whoever ends a suite early ends what it started, too: as ^C does
 for number in (signal.SIGINT, signal.SIGTERM):
@@ -90,7 +92,7 @@ class Gone(Exception):
 class Call:
     """One request on a connection of its own. Frames come with next(); answer() waits for the last one."""
 
-    def __init__(self, path, body, timeout=60):
+    def __init__(self, path, body, timeout=ANSWER):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(timeout * SLOW)
         self.out, self.err, self.events = bytearray(), bytearray(), []
@@ -185,7 +187,7 @@ class Client:
     def __init__(self, path):
         self.path = path
 
-    def call(self, verb, timeout=60, **fields):
+    def call(self, verb, timeout=ANSWER, **fields):
         return Call(self.path, {"verb": verb.replace("_", "-"), **fields}, timeout)
 
     def ask(self, verb, **fields):

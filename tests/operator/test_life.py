@@ -200,7 +200,7 @@ def test_admission(make_daemon):
         t.start()
     for t in threads:
         t.join()
-    assert len(boxes) == 4 and len(errors) == 8
+    assert len(boxes) == 4 and len(errors) == 8, errors
     assert {e.code for e in errors} == {"limit"} and any("max_sandboxes" in e.hint for e in errors)
     client.stop(sandbox=boxes[0])
     error = refused("limit", client.create, profile="medium", memory_only=True)

@@ -94,11 +94,14 @@ def test_cancel_means_cancelled(client, box):
 
 
 OUTRUN = """
-import os, sys, time
-for i in range(4):
-    if os.fork() == 0:
-        break
-os.write(1, b"up\\n")
+import os, time
+first = os.getpid()
+for _ in range(4):
+    if os.getpid() == first:
+        os.fork()
+os.write(1, b"up")
+while os.getpid() == first:
+    time.sleep(1)
 while True:  # each one lives for a moment, in a session of its own, and its parent is dead
     if os.fork():
         os._exit(0)
@@ -109,9 +112,9 @@ while True:  # each one lives for a moment, in a session of its own, and its par
 def test_nobody_outruns_a_cancel(client, box):
     with client.call("exec", sandbox=box, argv=["/bin/sleep", "1000"]) as innocent:
         innocent.event()
-        with client.call("exec", sandbox=box, argv=["/usr/bin/python3", "-c", OUTRUN + "\n"]) as c:
+        with client.call("exec", sandbox=box, argv=["/usr/bin/python3", "-c", OUTRUN]) as c:
             number = c.event()["run"]
-            c.until_out(b"up\nup\nup\nup\nup")
+            c.until_out(b"up" * 5)
             client.cancel(sandbox=box, run=number)
         def left():
             return sorted(p["command"] for p in client.processes(sandbox=box)["processes"] if p["pid"] != 1)

@@ -16,6 +16,7 @@ import plans
 import wire
 
 HERE = pathlib.Path(__file__).resolve().parent
+ENOUGH = 150  # seconds: the warden itself gives a start no longer, in whichever box
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
@@ -113,7 +114,7 @@ class Daemon:
         wire.send(self.link, wire.pack(kind, self.serial, flags, **values), fds)
         return self.serial
 
-    def read(self, timeout=60):
+    def read(self, timeout=ENOUGH):
         """The next message: (message, descriptors)."""
         ready, _, _ = select.select([self.link], [], [], timeout)
         assert ready, f"no answer in {timeout} s:\n{self.said()}"
@@ -122,7 +123,7 @@ class Daemon:
             raise EOFError("the warden closed the link")
         return wire.unpack(raw), fds
 
-    def answer(self, serial, timeout=60):
+    def answer(self, serial, timeout=ENOUGH):
         """The answer to one request; what else comes meanwhile is kept."""
         for kept in self.told:
             if kept[0].kind == "answer" and kept[0].serial == serial:

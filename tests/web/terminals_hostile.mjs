@@ -41,7 +41,8 @@ await flow(async ({ browser, visitor }) => {
   context.on('page', () => opened++)
   await play('links', '\u001b]8;;https://evil.example/?a=<b>\u001b\\good-link\u001b]8;;\u001b\\ \u001b]8;;javascript:window.broken=1\u001b\\bad-link\u001b]8;;\u001b\\\r\n')
   const clickOn = async (text) => {
-    const box = await pane(page).locator('.xterm-rows span', { hasText: text }).first().boundingBox()
+    // rows are drawn anew at any moment: an element may be gone between being found and being asked
+    const box = await until(() => pane(page).locator('.xterm-rows span', { hasText: text }).first().boundingBox(), text)
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
     await page.mouse.move(box.x + box.width / 2 + 3, box.y + box.height / 2) // it notices on the way
     await page.mouse.click(box.x + box.width / 2 + 3, box.y + box.height / 2)
@@ -62,7 +63,7 @@ await flow(async ({ browser, visitor }) => {
 
   // colours of single letters get past the content security policy, the honest way
   await play('colours', '\u001b[38;2;1;200;3mtrue-colour\u001b[0m')
-  const colour = await pane(page).locator('.xterm-rows span', { hasText: 'true-colour' }).first().evaluate((s) => getComputedStyle(s).color)
+  const colour = await until(() => pane(page).locator('.xterm-rows span', { hasText: 'true-colour' }).first().evaluate((s) => getComputedStyle(s).color), 'a colour')
   assert.match(colour, /rgb\(1, 200, 3\)/)
 
   // work without end: none of it may hold the page up
