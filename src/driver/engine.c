@@ -7,7 +7,6 @@
 #include "base/json-read.h"
 
 #define API_MINOR 41 /* what we were written for: 1.41, Docker 20.10 */
-#define ANSWER_S  15 /* less than the warden waits for a box, so that there is a sentence */
 #define VERSION_S 6  /* one that does not say its version by then stands still, and nobody shall wait for more */
 
 static struct ask_peer peer_of(const struct engine *e) {
