@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/kernel.h"
@@ -199,12 +200,23 @@ int machine_wait_up(const struct machine *m, int timeout_ms, struct err *err) {
         return expect(m, CARRY_UP, timeout_ms, err);
 }
 
+static int64_t now_ms(void) {
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms, struct err *err) {
+        const int64_t until = now_ms() + timeout_ms;
         int r = machine_wait_up(m, timeout_ms, err);
 
         if (r == 0 && carry_write(m->line, CARRY_PLAN, p->bytes, p->size) < 0)
                 r = err_set(err, -EPIPE, "the machine took no plan");
-        return r < 0 ? r : expect(m, CARRY_READY, timeout_ms, err);
+        if (r < 0)
+                return r;
+        r = expect(m, CARRY_READY, (int)MAX(until - now_ms(), (int64_t)0), err);
+        return r == -ETIMEDOUT ? err_set(err, r, "the machine booted, and its guest does not serve") : r;
 }
 
 static uint64_t host_memory(void) {

@@ -46,8 +46,8 @@ void machine_end(struct machine *m);
 /* Waits until its kernel has booted. */
 int machine_wait_up(const struct machine *m, int timeout_ms, struct err *err);
 
-/* Waits so too, gives the machine its plan, and waits until its guest serves. A machine that says what is wrong is
- * quoted. */
+/* Waits so too, gives the machine its plan, and waits until its guest serves: timeout_ms is for all of it. A machine
+ * that says what is wrong is quoted. */
 int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms, struct err *err);
 
 /* Memory and processors that a plan asks for, within what a machine can have. */
