@@ -131,6 +131,9 @@ static const struct row {
         {AT(pool), COUNT, 0, 256, "2", SANDBOX,
          .about = "Sandboxes that are kept ready for each profile in use, so that the next one starts at once. 0: "
                   "none."},
+        {AT(pool_drivers), DRIVERS, .standard = "native", SANDBOX,
+         .about = "Drivers whose sandboxes are kept ready so, among those of 'drivers'. A sandbox that waits has its "
+                  "memory: in a machine at least 100 MB."},
         {AT(snapshot_pause), TIME, 100, 24ULL * 3600 * 1000, "30s", SANDBOX,
          .about = "A running sandbox stands still while its disk is copied for a snapshot; if that takes longer than "
                   "this, it goes on and the snapshot is refused."},

@@ -42,6 +42,7 @@ struct conf {
         char profile[CONF_TEXT]; /* when none is named */
         uint64_t idle, lifetime; /* milliseconds; CONF_UNLIMITED: never */
         uint64_t pool;           /* prepared sandboxes per profile in use */
+        struct conf_list pool_drivers;
         uint64_t snapshot_pause; /* milliseconds for which one may stand still while its disk is copied */
         bool require_recording;  /* refuse and pause when the ledger cannot be written */
 

@@ -12,8 +12,6 @@
 #include "base/json-read.h"
 #include "base/text.h"
 
-#define DEADLINE_S 20
-
 void ask_answer_free(struct ask_answer *a) {
         buf_free(&a->body);
         *a = (struct ask_answer){0};
@@ -94,7 +92,7 @@ int ask_end(const struct ask_reader *r, struct err *err) {
 
 static int connect_to(const struct ask_peer *p, struct err *err) {
         struct sockaddr_un at = {.sun_family = AF_UNIX};
-        const struct timeval patience = {.tv_sec = DEADLINE_S};
+        const struct timeval patience = {.tv_sec = p->seconds};
         _cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         if (fd < 0)
@@ -153,7 +151,7 @@ static int receive_answer(int fd, const struct ask_peer *p, struct ask_answer *r
         _cleanup_reader_ struct ask_reader reader = {.who = p->who, .answer = ret};
         char bytes[16384];
 
-        for (time_t end = now_s() + DEADLINE_S; now_s() <= end;) {
+        for (time_t end = now_s() + p->seconds; now_s() <= end;) {
                 ssize_t n = recv(fd, bytes, sizeof bytes, 0);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -167,7 +165,7 @@ static int receive_answer(int fd, const struct ask_peer *p, struct ask_answer *r
                 if (r != 0)
                         return MIN(r, 0);
         }
-        return err_set(err, -ETIMEDOUT, "%s did not answer within %d seconds", p->who, DEADLINE_S);
+        return err_set(err, -ETIMEDOUT, "%s did not answer within %u seconds", p->who, p->seconds);
 }
 
 int ask(const struct ask_peer *p, const struct ask_question *q, struct ask_answer *ret, struct err *err) {

@@ -17,6 +17,7 @@ struct ask_peer {
         const char *prefix; /* before every path; "" for none */
         const char *reason; /* the key under which a refusal has its sentence */
         const char *hint;   /* what to do when nobody is there */
+        unsigned seconds;   /* for a whole answer */
 };
 
 struct ask_question {

@@ -15,7 +15,8 @@ static struct ask_peer peer_of(const struct engine *e) {
                                  .prefix = e->prefix,
                                  .reason = "message",
                                  .hint = "start Docker ('systemctl start docker'), or set docker_socket in "
-                                         "stockade.conf"};
+                                         "stockade.conf",
+                                 .seconds = 20};
 }
 
 int engine_ask(const struct engine *e, const struct ask_question *q, struct ask_answer *ret, struct err *err) {

@@ -11,6 +11,7 @@
 
 #define MINOR_LEAST 16   /* of 1.x, whose description this was written from */
 #define WORDS_MAX   2048 /* of an x86 kernel's command line */
+#define ANSWER_S    5    /* it has nothing to wait for, and somebody waits for the machine */
 
 /* One question: in which states it may be asked, and what it is called when it is refused. */
 struct call {
@@ -49,7 +50,8 @@ static struct ask_peer peer_of(const struct fc *f) {
                                  .host = "localhost",
                                  .prefix = "",
                                  .reason = "fault_message",
-                                 .hint = "its log, or 'stockade doctor', says why it does not run"};
+                                 .hint = "its log, or 'stockade doctor', says why it does not run",
+                                 .seconds = ANSWER_S};
 }
 
 /* --- asking --- */

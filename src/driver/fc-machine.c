@@ -79,8 +79,11 @@ _noreturn_ static void become_jailer(char *const argv[], int errors, int pipe) {
 
         (void)setsid();
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* until it becomes somebody else */
-        if (errors >= 0)
+        (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (errors >= 0) {
+                (void)dup2(errors, STDOUT_FILENO); /* where Firecracker's log goes */
                 (void)dup2(errors, STDERR_FILENO);
+        }
         (void)execve(argv[0], argv, environment);
         int error = errno;
         (void)!write(pipe, &error, sizeof error);
@@ -126,7 +129,7 @@ static int meet(const struct start *s, const char *socket, struct fc *ret, struc
 
         for (int waited = 0; waited < API_MS && (r == -ENOENT || r == -ECONNREFUSED); waited += 5) {
                 if (is_over(s, 5))
-                        return err_set(err, -EPIPE, "Firecracker ended before it could be asked anything");
+                        return err_set(err, ERR_UNENFORCED, "Firecracker ended before it could be asked anything");
                 r = fc_open(ret, socket, &last);
         }
         if (r < 0 && err)
@@ -178,7 +181,7 @@ static int take_line(struct start *s, int timeout_ms, struct err *err) {
                 return err_set(err, -ETIMEDOUT, "the machine's kernel did not boot");
         s->machine.line = p[0].revents & POLLIN ? accept4(s->line, NULL, NULL, SOCK_CLOEXEC) : -EPIPE;
         if (s->machine.line < 0)
-                return err_set(err, -EPIPE, "the machine ended before its kernel had booted");
+                return err_set(err, ERR_UNENFORCED, "the machine ended before its kernel had booted");
         return 0;
 }
 

@@ -27,7 +27,7 @@
 
 #define BOOT_MS  20000 /* and the next: together less than the warden waits, so that there is a sentence */
 #define BEGIN_MS 35000
-#define PROBE_MS 5000
+#define PROBE_MS 20000 /* less than whoever asks for a probe waits */
 #define KVM      "/dev/kvm"
 #define BASE     "/sys" /* of the host's tree: the keeper needs nothing of it */
 
@@ -126,7 +126,7 @@ static int has_kvm(struct err *err) {
 }
 
 /* A machine with nothing: its kernel boots and its first process connects. */
-static int boot(const struct programs *p, uint32_t id_base, char release[32], struct err *err) {
+static int boot(const struct programs *p, uint32_t id_base, int errors, char release[32], struct err *err) {
         struct machine m = MACHINE_NONE;
         const struct machine_facts f = {.image = p->image,
                                         .id_base = id_base,
@@ -136,7 +136,7 @@ static int boot(const struct programs *p, uint32_t id_base, char release[32], st
                                         .kvm = true,
                                         .memory = 64U << 20,
                                         .cpus = 1,
-                                        .errors = -EBADF};
+                                        .errors = errors};
         const struct fc_facts fc = {.jailer = p->jailer, .program = p->firecracker, .id = "probe", .base = BASE};
 
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -147,6 +147,19 @@ static int boot(const struct programs *p, uint32_t id_base, char release[32], st
         if (r == 0)
                 r = machine_wait_up(&m, PROBE_MS, err);
         machine_end(&m);
+        return r;
+}
+
+/* What Firecracker itself says of it is what an operator has to know. */
+static int boot_and_quote(const struct programs *p, uint32_t id_base, char release[32], struct err *err) {
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+                return err_set(err, -errno, "could not make a pipe");
+        _cleanup_fd_ int words = ends[0], errors = ends[1];
+        int r = boot(p, id_base, errors, release, err);
+        if (r < 0)
+                (void)vm_host_quote(words, err);
         if (r < 0 && !err->hint[0])
                 (void)err_hint(err, "where no kernel boots with KVM, the driver microvm emulates machines");
         return r;
@@ -170,7 +183,7 @@ static int try_machine(const struct programs *p, uint32_t id_base, char release[
         pid_t pid = kernel_clone3(&args);
         if (pid == 0) {
                 (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-                o.code = boot(p, id_base, o.release, &o.err);
+                o.code = boot_and_quote(p, id_base, o.release, &o.err);
                 _exit(fd_write_full(to, &o, sizeof o) < 0);
         }
         if (pid < 0)

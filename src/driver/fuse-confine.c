@@ -13,7 +13,7 @@ static const int calls[] = {
         SYS_linkat,       SYS_renameat2,  SYS_fchmodat,   SYS_fchownat, SYS_utimensat,  SYS_ftruncate,
         SYS_fallocate,    SYS_fsync,      SYS_fdatasync,  SYS_setfsuid, SYS_setfsgid,   SYS_geteuid,
         SYS_getegid,      SYS_munmap,     SYS_brk,        SYS_exit,     SYS_exit_group, SYS_restart_syscall,
-        SYS_rt_sigreturn, SYS_umask,
+        SYS_rt_sigreturn, SYS_umask,      SYS_pwritev2,
 };
 
 /* New memory is for data, whoever takes this over. */

@@ -1,11 +1,14 @@
 /* Files and folders themselves: what they are, and what is in them. */
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <sys/statfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/kernel.h"
 #include "driver/fuse-server.h"
 
 /* --- attributes --- */
@@ -118,11 +121,7 @@ static int open_as(struct fuse_server *s, const struct fuse_message *m, mode_t t
                 return -ESTALE;
         if (node->type != type)
                 return type == S_IFDIR ? -ENOTDIR : -EINVAL;
-        _cleanup_fd_ int fd = fuse_server_open(s, node, flags);
-        int r = fd < 0 ? fd : fuse_server_opened(s, fd, fuse_server_answer(s));
-        if (r >= 0)
-                (void)TAKE_FD(fd);
-        return r;
+        return fuse_server_handle(s, m->head.nodeid, flags, fuse_server_answer(s));
 }
 
 int fuse_file_open(struct fuse_server *s, const struct fuse_message *m) {
@@ -146,15 +145,24 @@ int fuse_file_read(struct fuse_server *s, const struct fuse_message *m) {
         return n < 0 ? -errno : (int)n;
 }
 
+/* Where others write, too, the machine's kernel does not know where the end is. Pages of a mapping come with a handle
+ * that the kernel chooses, and have their own place whatever it was opened for. */
+static bool appends(const struct fuse_server *s, const struct fuse_write_in *in) {
+        return s->live && in->flags & O_APPEND && !(in->write_flags & FUSE_WRITE_CACHE);
+}
+
 int fuse_file_write(struct fuse_server *s, const struct fuse_message *m) {
+        const struct fuse_write_in *in = &m->in.write;
         struct fuse_write_out *out = fuse_server_answer(s);
-        int fd = fuse_handles_find(&s->handles, m->in.write.fh);
+        struct iovec data = {(void *)(uintptr_t)m->data, m->size};
+        int fd = fuse_handles_find(&s->handles, in->fh);
 
         if (fd < 0)
                 return fd;
-        ssize_t n = pwrite(fd, m->data, m->size, (off_t)m->in.write.offset);
+        long n = kernel_result(appends(s, in) ? syscall(SYS_pwritev2, fd, &data, 1, 0, 0, RWF_APPEND)
+                                              : pwrite(fd, m->data, m->size, (off_t)in->offset));
         if (n < 0)
-                return -errno;
+                return (int)n;
         *out = (struct fuse_write_out){.size = (uint32_t)n};
         return sizeof *out;
 }

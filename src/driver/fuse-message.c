@@ -72,10 +72,12 @@ struct rest {
 };
 
 static int take_text(struct rest *r, size_t max, const char **ret) {
-        const unsigned char *end = memchr(r->at, '\0', MIN(r->size, max + 1));
+        const unsigned char *end = memchr(r->at, '\0', r->size);
 
         if (!end || end == r->at)
                 return -EPROTO;
+        if ((size_t)(end - r->at) > max)
+                return -ENAMETOOLONG;
         *ret = (const char *)r->at;
         r->size -= (size_t)(end + 1 - r->at);
         r->at = end + 1;
@@ -86,7 +88,9 @@ static int take_name(struct rest *r, const char **ret) {
         const char *name;
         int e = take_text(r, NAME_MAX, &name);
 
-        if (e < 0 || strchr(name, '/') || str_eq(name, ".") || str_eq(name, ".."))
+        if (e < 0)
+                return e;
+        if (strchr(name, '/') || str_eq(name, ".") || str_eq(name, ".."))
                 return -EPROTO;
         *ret = name;
         return 0;
@@ -125,7 +129,9 @@ static int take_tail(struct rest *r, enum tail tail, struct fuse_message *m) {
         default:
                 return -EPROTO;
         }
-        return e < 0 || r->size > 0 ? -EPROTO : 0;
+        if (e < 0)
+                return e;
+        return r->size > 0 ? -EPROTO : 0;
 }
 
 int fuse_message_size(const struct fuse_in_header *h) {

@@ -52,8 +52,8 @@ struct fuse_message {
 /* How long a message with this head is: its size, or -EPROTO where none can be so long. */
 int fuse_message_size(const struct fuse_in_header *h);
 
-/* A whole message. 0; -ENOSYS: of a kind that is not served, only its head can be used; -EPROTO. What ret points to is
- * in bytes. */
+/* A whole message. 0; -ENOSYS: of a kind that is not served, -ENAMETOOLONG: with a longer name (a kernel passes up to
+ * 1,024 bytes on), only its head can be used; -EPROTO. What ret points to is in bytes. */
 int fuse_message_read(const unsigned char *bytes, size_t size, struct fuse_message *ret);
 
 /* Nobody waits for an answer to it. */

@@ -120,20 +120,21 @@ int fuse_name_mknod(struct fuse_server *s, const struct fuse_message *m) {
         return make(s, m, make_node);
 }
 
-/* A new file, or -EEXIST: what is there already is opened as any other, so that nothing but files is. */
-static int create_new(const struct fuse_message *m, int folder) {
+/* 0 also when there is something already: it is opened as any other, so that nothing but files is. */
+static int create_file(const struct fuse_message *m, int folder) {
         struct maker was;
-        int fd = -EBADF, r = maker_begin(&was, m);
+        int r = maker_begin(&was, m);
 
         if (r == 0) {
-                fd = openat(folder, m->name, fuse_server_flags(m->in.create.flags) | O_CREAT | O_EXCL | O_NOFOLLOW,
-                            m->in.create.mode & 07777);
-                r = fd < 0 ? -errno : fd;
+                _cleanup_fd_ int fd = openat(folder, m->name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                             m->in.create.mode & 07777);
+                r = fd < 0 ? -errno : 0;
         }
         maker_end(&was);
-        return r;
+        return r == -EEXIST && !(m->in.create.flags & O_EXCL) ? 0 : r;
 }
 
+/* Others may put another file there before it is opened: what is told is what is opened. */
 int fuse_name_create(struct fuse_server *s, const struct fuse_message *m) {
         struct {
                 struct fuse_entry_out entry;
@@ -141,24 +142,15 @@ int fuse_name_create(struct fuse_server *s, const struct fuse_message *m) {
         } *out = fuse_server_answer(s);
         int folder = folder_of(s, m->head.nodeid);
 
-        if (folder < 0)
-                return folder;
-        _cleanup_fd_ int fd = create_new(m, folder);
-        if (fd < 0 && (fd != -EEXIST || m->in.create.flags & O_EXCL))
-                return fd;
-        int r = tell(s, folder, m->name, &out->entry);
+        int r = folder < 0 ? folder : create_file(m, folder);
+        if (r == 0)
+                r = tell(s, folder, m->name, &out->entry);
         if (r < 0)
                 return r;
-        if (fd < 0)
-                fd = fuse_server_open(s, fuse_nodes_find(&s->nodes, out->entry.nodeid),
-                                      fuse_server_flags(m->in.create.flags));
-        r = fd < 0 ? fd : fuse_server_opened(s, fd, &out->open);
-        if (r < 0) {
+        r = fuse_server_handle(s, out->entry.nodeid, fuse_server_flags(m->in.create.flags), &out->open);
+        if (r < 0)
                 fuse_nodes_forget(&s->nodes, out->entry.nodeid, 1);
-                return r;
-        }
-        (void)TAKE_FD(fd);
-        return sizeof *out;
+        return r < 0 ? r : (int)sizeof *out;
 }
 
 /* --- as the server --- */
@@ -235,7 +227,8 @@ static bool is_name(const struct entry *e) {
         return !str_eq(e->name, ".") && !str_eq(e->name, "..");
 }
 
-/* False: it does not fit. A name that leads nowhere by now is told without a node. */
+/* False: it does not fit. A name that leads nowhere by now is told without a node, and so are all while the machine's
+ * kernel is to forget some. */
 static bool pack_one(struct listing *l, const struct entry *e) {
         struct fuse_entry_out found = {0};
         size_t name = strlen(e->name), before = l->plus ? sizeof found : 0,
@@ -247,7 +240,7 @@ static bool pack_one(struct listing *l, const struct entry *e) {
                 return false;
         unsigned char *at = l->out + l->used;
         memset(at, 0, whole);
-        if (l->plus && is_name(e) && tell(l->server, l->folder, e->name, &found) > 0)
+        if (l->plus && is_name(e) && !fuse_server_is_full(l->server) && tell(l->server, l->folder, e->name, &found) > 0)
                 memcpy(at, &found, sizeof found);
         memcpy(at + before, &d, FUSE_NAME_OFFSET);
         memcpy(at + before + FUSE_NAME_OFFSET, e->name, name);

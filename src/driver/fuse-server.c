@@ -22,6 +22,10 @@ uint64_t fuse_server_trust(const struct fuse_server *s) {
         return s->live ? 1 : FOR_GOOD;
 }
 
+bool fuse_server_is_full(const struct fuse_server *s) {
+        return s->nodes.total >= s->many;
+}
+
 void fuse_server_attr(const struct stat *st, struct fuse_attr *ret) {
         *ret = (struct fuse_attr){.ino = st->st_ino,
                                   .size = (uint64_t)st->st_size,
@@ -41,7 +45,7 @@ void fuse_server_attr(const struct stat *st, struct fuse_attr *ret) {
 }
 
 int fuse_server_flags(uint32_t asked) {
-        return (int)(asked & (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC)) | O_CLOEXEC;
+        return (int)(asked & (O_ACCMODE | O_SYNC | O_DSYNC)) | O_CLOEXEC;
 }
 
 int fuse_server_open(const struct fuse_server *s, const struct fuse_node *node, int flags) {
@@ -58,12 +62,27 @@ int fuse_server_open(const struct fuse_server *s, const struct fuse_node *node, 
         return fd < 0 ? -errno : fd;
 }
 
-int fuse_server_opened(struct fuse_server *s, int fd, struct fuse_open_out *ret) {
-        int number = fuse_handles_add(&s->handles, fd);
+static int open_new(struct fuse_server *s, const struct fuse_node *node, uint64_t file, int flags) {
+        _cleanup_fd_ int fd = fuse_server_open(s, node, flags);
+        int number = fd < 0 ? fd : fuse_handles_add(&s->handles, file, flags, fd);
 
-        if (number < 0)
-                return number;
-        *ret = (struct fuse_open_out){.fh = (uint64_t)number,
+        if (number > 0)
+                (void)TAKE_FD(fd);
+        return number;
+}
+
+int fuse_server_handle(struct fuse_server *s, uint64_t number, int flags, struct fuse_open_out *ret) {
+        const struct fuse_node *node = fuse_nodes_find(&s->nodes, number);
+
+        if (!node)
+                return -ESTALE;
+        uint64_t file = (uint64_t)node->generation << 32 | number; /* a number can be another file's later */
+        int handle = fuse_handles_again(&s->handles, file, flags);
+        if (handle == -ENOENT)
+                handle = open_new(s, node, file, flags);
+        if (handle < 0)
+                return handle;
+        *ret = (struct fuse_open_out){.fh = (uint64_t)handle,
                                       .open_flags = s->live ? 0 : FOPEN_KEEP_CACHE | FOPEN_CACHE_DIR};
         return sizeof *ret;
 }
@@ -169,7 +188,7 @@ static int answer(struct fuse_server *s, const struct fuse_message *m, int said)
 static int mind(struct fuse_server *s) {
         const struct fuse_out_header notice = {.len = sizeof notice, .error = FUSE_NOTICE_MANY};
 
-        if (s->nodes.total < s->many)
+        if (!fuse_server_is_full(s))
                 s->notice = s->many;
         if (s->nodes.total < s->notice)
                 return 0;

@@ -48,11 +48,14 @@ fuse_operation fuse_file_getattr, fuse_file_setattr, fuse_file_open, fuse_file_o
 
 void *fuse_server_answer(struct fuse_server *s);
 uint64_t fuse_server_trust(const struct fuse_server *s); /* for how many seconds what was told holds */
+bool fuse_server_is_full(const struct fuse_server *s);   /* the machine was asked to forget files */
 void fuse_server_attr(const struct stat *st, struct fuse_attr *ret);
 
 /* A regular file or folder behind a node, opened: -EINVAL for anything else. */
 int fuse_server_open(const struct fuse_server *s, const struct fuse_node *node, int flags);
 
-/* Flags of an open that a machine can ask for, and an answer to it. */
+/* Flags of an open that a machine can ask for. Whether a write appends is said with the write. */
 int fuse_server_flags(uint32_t asked);
-int fuse_server_opened(struct fuse_server *s, int fd, struct fuse_open_out *ret);
+
+/* The answer to an open: a handle of a node. */
+int fuse_server_handle(struct fuse_server *s, uint64_t number, int flags, struct fuse_open_out *ret);

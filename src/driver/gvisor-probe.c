@@ -35,7 +35,7 @@ enum trial {
         TRIAL_RAN,
         TRIAL_FILTER,    /* a seccomp program can be loaded, and refuses */
         TRIAL_NOEXEC,    /* a program on a noexec mount is not executed */
-        TRIAL_AUTOMOUNT, /* AT_NO_AUTOMOUNT is known, which `ls` of newer systems cannot do without */
+        TRIAL_AUTOMOUNT, /* AT_NO_AUTOMOUNT is known, which `ls` of newer systems names */
         TRIAL_COUNT,
 };
 static const char letters[] = "hfna";
@@ -219,6 +219,18 @@ static const char *sentence(const struct findings *f, enum guarantee g) {
         return "kept";
 }
 
+#define NO_CHECKPOINTS                                                                                                 \
+        "checkpoint: not used, since runsc's ends a sandbox whose guest is connected and restores no faster than it "  \
+        "starts"
+
+static const char *note(const struct findings *f) {
+        if (f->held[TRIAL_AUTOMOUNT])
+                return NO_CHECKPOINTS;
+        return "this runsc does not know AT_NO_AUTOMOUNT: a library that leaves it out is loaded into every program "
+               "inside; "
+               "static programs that name it fail; a newer runsc has it. " NO_CHECKPOINTS;
+}
+
 int gvisor_probe(void) {
         struct findings f = {0};
         _cleanup_buf_ struct buf out = {0};
@@ -233,10 +245,7 @@ int gvisor_probe(void) {
         json_str(&j, "version", f.version);
         json_str(&j, "why", f.err.text);
         json_str(&j, "fix", f.err.hint);
-        json_str(&j, "note",
-                 r < 0 || f.held[TRIAL_AUTOMOUNT] ? ""
-                                                  : "this runsc does not know AT_NO_AUTOMOUNT: ls and stat of "
-                                                    "coreutils 9 fail inside; a newer runsc has it");
+        json_str(&j, "note", r < 0 ? "" : note(&f));
         json_open(&j, "guarantees", '{');
         for (unsigned i = 0; i < GUARANTEE_COUNT; i++)
                 json_str(&j, guarantee_name(i), r < 0 ? "the driver is not to be had here" : sentence(&f, i));

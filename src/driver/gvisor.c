@@ -20,25 +20,40 @@
 #include "driver/stage.h"
 #include "wire/box.h"
 
-#define START_MS 15000
+#define START_MS   15000
+#define MEMORY_MIN 24 /* MiB: sentry, gofer and keeper before anything runs; with 16 runsc fails, with 20 it starts */
 
-static int write_config(const struct keeper_task *t, bool *ret_writable_root, struct err *err) {
+static int write_config(const struct keeper_task *t, struct oci_bundle *ret_bundle, struct err *err) {
         static char enter[] = BOX_PLACE "/" STAGE_ENTER, verb[] = "enter", dial[] = "dial",
                     door[] = BOX_PLACE "/" STAGE_DOOR;
         char *const args[] = {enter, verb, (char *)(uintptr_t)t->guest, dial, door, (char *)(uintptr_t)t->cwd, NULL};
-        struct oci_options o = {.tree = t->tree,
-                                .tree_path = STAGE_TREE,
-                                .network = t->networked ? RUNSC_NETWORK : NULL,
-                                .args = args,
-                                .ids = CELL_ID_RANGE};
+        struct oci_options o = {
+                .tree = t->tree, .tree_path = STAGE_TREE, .network = RUNSC_NETWORK, .args = args, .ids = CELL_ID_RANGE};
         _cleanup_buf_ struct buf config = {.max = OCI_CONFIG_MAX};
 
-        int r = oci_config(&t->plan, &o, &config, ret_writable_root, err);
+        int r = oci_config(&t->plan, &o, &config, ret_bundle, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int folder = open(STAGE_BUNDLE, O_PATH | O_DIRECTORY | O_CLOEXEC);
         r = folder < 0 ? -errno : fd_replace_file(folder, "config.json", 0644, config.data, config.size);
         return r < 0 ? err_set(err, r, "could not write the box's bundle") : 0;
+}
+
+static int check_memory(const struct plan *p, struct err *err) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
+
+        while (plan_next(p, &walk, &s)) {
+                if (s.op != OP_LIMIT || !str_eq(s.text[0], "limits.memory") ||
+                    s.number[0] >= (uint64_t)MEMORY_MIN << 20)
+                        continue;
+                (void)err_set(err, ERR_UNENFORCED,
+                              "limits.memory: a gvisor box needs %d MiB, which its own kernel is counted in",
+                              MEMORY_MIN);
+                return err_hint(err, "give it at least %dMiB in the profile's limits.memory, or use the native driver",
+                                MEMORY_MIN);
+        }
+        return 0;
 }
 
 /* What is read inside before the guest (enter.h): the secret, then the plan's filter. */
@@ -56,13 +71,29 @@ static int open_input(const struct keeper_task *t, struct err *err) {
         return r < 0 ? err_set(err, r, "could not write the box's filter") : TAKE_FD(fd);
 }
 
-static int prepare(const struct keeper_task *t, bool *ret_writable_root, int *ret_door, struct err *err) {
-        int r = stage_make(t->id_base, err);
+static bool has_own_root(const struct plan *p) {
+        struct plan_walk walk = {0};
+        struct plan_step s;
 
+        while (plan_next(p, &walk, &s))
+                if (s.op == OP_ROOT_TMPFS || s.op == OP_ROOT_OVERLAY || s.op == OP_ROOT_DISK)
+                        return true;
+        return false;
+}
+
+/* Everything that runsc finds, and what there is to know of it for starting it. */
+static int prepare(const struct keeper_task *t, struct runsc_start *s, int *ret_door, struct err *err) {
+        struct oci_bundle bundle = {0};
+
+        int r = stage_make(t->id_base, err);
         if (r == 0)
-                r = write_config(t, ret_writable_root, err);
-        if (r == 0)
-                r = stage_tree(t->tree, !*ret_writable_root, err);
+                r = write_config(t, &bundle, err);
+        if (r < 0)
+                return r;
+        s->writable_root = bundle.writable_root;
+        s->mounts = bundle.binds;
+        s->parts = runsc_by_parts(s->program, bundle.binds);
+        r = stage_tree(t->tree, !s->parts && !s->writable_root, err);
         if (r < 0)
                 return r;
         _cleanup_fd_ int place = stage_place(err), door = -EBADF;
@@ -71,6 +102,7 @@ static int prepare(const struct keeper_task *t, bool *ret_writable_root, int *re
         door = keeper_listen(place, STAGE_DOOR, err);
         if (door < 0)
                 return door;
+        (void)stage_preload(place, has_own_root(&t->plan), t->id_base); /* no guarantee: `ls` works, or it does not */
         r = stage_seal(place, err);
         if (r == 0)
                 *ret_door = TAKE_FD(door);
@@ -112,19 +144,25 @@ static int make_link(pid_t pid, struct err *err) {
         _cleanup_fd_ int namespace = open(path, O_RDONLY | O_CLOEXEC);
         if (namespace < 0)
                 return err_set(err, -errno, "cannot open the box's network namespace");
-        return link_veth("box", "eth0", namespace, err);
+        return link_veth("box", RUNSC_DEVICE, namespace, err);
 }
 
 static int start(const struct keeper_task *t, struct keeper_box *ret, struct err *err) {
         char program[PATH_MAX];
         int ends[2];
-        bool writable_root = false;
         pid_t pid;
         _cleanup_fd_ int door = -EBADF, input = -EBADF;
+        struct runsc_start s = {.program = program,
+                                .id_base = t->id_base,
+                                .ids = CELL_ID_RANGE,
+                                .networked = t->networked,
+                                .link = t->networked ? make_link : NULL};
 
         int r = runsc_find(program, err);
         if (r == 0)
-                r = prepare(t, &writable_root, &door, err);
+                r = check_memory(&t->plan, err);
+        if (r == 0)
+                r = prepare(t, &s, &door, err);
         if (r < 0)
                 return r;
         input = open_input(t, err);
@@ -133,14 +171,8 @@ static int start(const struct keeper_task *t, struct keeper_box *ret, struct err
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
                 return err_set(err, -errno, "could not make a pipe");
         _cleanup_fd_ int words = ends[0], output = ends[1];
-        const struct runsc_start s = {.program = program,
-                                      .id_base = t->id_base,
-                                      .ids = CELL_ID_RANGE,
-                                      .networked = t->networked,
-                                      .writable_root = writable_root,
-                                      .input = input,
-                                      .output = output,
-                                      .link = t->networked ? make_link : NULL};
+        s.input = input;
+        s.output = output;
         r = runsc_start(&s, &pid, err);
         if (r == 0)
                 r = wait_started(pid, words, err);

@@ -113,7 +113,7 @@ static int enter(struct cell_context *c, const struct plan_step *s) {
 
 static int become_guest(const struct plan *p) {
         static char *env[ENV_MAX + 1];
-        char *argv[] = {(char *)(uintptr_t) "stockade-guest", (char *)(uintptr_t) "dial",
+        char *argv[] = {(char *)(uintptr_t) "stockade-guest", (char *)(uintptr_t) "dial-leaves",
                         (char *)(uintptr_t)BOX_PLACE "/door", (char *)(uintptr_t) "/", NULL};
         struct plan_walk walk = {0};
         struct plan_step s;

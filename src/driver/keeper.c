@@ -132,12 +132,13 @@ int keeper_listen(int folder, const char *name, struct err *err) {
 /* --- giving up --- */
 
 static const int calls[] = {
-        SYS_accept4,      SYS_recvfrom, SYS_sendto, SYS_sendmsg, SYS_read, SYS_write,      SYS_close,
+        SYS_accept4, SYS_recvfrom,   SYS_recvmsg,         SYS_sendto,
+        SYS_sendmsg, SYS_read,       SYS_write,           SYS_close,
 #ifdef SYS_poll
         SYS_poll,
 #endif
-        SYS_ppoll,        SYS_wait4,    SYS_munmap, SYS_brk,     SYS_exit, SYS_exit_group, SYS_restart_syscall,
-        SYS_rt_sigreturn,
+        SYS_ppoll,   SYS_wait4,      SYS_munmap,          SYS_brk,
+        SYS_exit,    SYS_exit_group, SYS_restart_syscall, SYS_rt_sigreturn,
 };
 
 /* raw calls: libc's would signal threads that do not exist */

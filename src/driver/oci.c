@@ -231,6 +231,69 @@ static bool is_like_around(const struct places *l, const struct place *p) {
         return around->write == p->write && around->exec == p->exec;
 }
 
+/* --- fewer of them --- */
+
+/* The first part of a path below the root: 4 for /etc/ssl/certs; 0 where that is all of it. */
+static size_t first_part(const char *path) {
+        const char *end = strchr(path + 1, '/');
+
+        return end ? (size_t)(end - path) : 0;
+}
+
+/* How many places are in this folder of the root's; 0 if the folder is one itself, or one of them is more than data. */
+static size_t count_data(const struct places *l, const char *folder) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < l->count; i++) {
+                const struct place *p = &l->items[i];
+                if (!is_below(p->path, folder))
+                        continue;
+                if (p->write || p->exec || str_eq(p->path, folder))
+                        return 0;
+                n++;
+        }
+        return n;
+}
+
+static void remove_below(struct places *l, const char *folder) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < l->count; i++)
+                if (is_below(l->items[i].path, folder))
+                        free(l->items[i].path);
+                else
+                        l->items[kept++] = l->items[i];
+        l->count = kept;
+}
+
+/* Joins those of one folder, and says 1; 0: there is no such folder. */
+static int join_some(struct places *l, const struct oci_options *o, struct err *err) {
+        for (size_t i = 0; i < l->count; i++) {
+                size_t n = first_part(l->items[i].path);
+                if (n == 0)
+                        continue;
+                _cleanup_free_ char *folder = strndup(l->items[i].path, n);
+                if (!folder)
+                        return err_set(err, -ENOMEM, "no memory for the places of a box");
+                if (count_data(l, folder) < 2 || !is_there(o, folder))
+                        continue;
+                remove_below(l, folder);
+                int r = add_place(l, o, folder, false, false, err);
+                return r < 0 ? r : 1;
+        }
+        return 0;
+}
+
+/* Every mount costs a start a millisecond and more. Where all places of one of the root's folders are data, the folder
+ * is mounted in their place: beside them it has only files that the plan wrote, none of which is a program. */
+static int join_data(struct places *l, const struct oci_options *o, struct err *err) {
+        int r = l->root_ours && !l->root_write;
+
+        while (r > 0)
+                r = join_some(l, o, err);
+        return r;
+}
+
 /* --- writing --- */
 
 static void put_options(struct json *j, bool write, bool exec, bool bind) {
@@ -266,28 +329,54 @@ static void put_place(struct json *j, const struct oci_options *o, const struct 
         json_close(j, '}');
 }
 
-/* runsc puts memory without a limit over a /tmp that is empty, or not there, unless a mount is named. */
-static void put_tmp(struct json *j, const struct oci_options *o, const struct places *l) {
+/* runsc puts memory without a limit over a /tmp that is empty, or not there, unless a mount is named. Is it bound? */
+static bool put_tmp(struct json *j, const struct oci_options *o, const struct places *l) {
         char path[] = "/tmp";
         struct place tmp = {.path = path, .write = l->root_write, .exec = true};
 
-        if (is_there(o, tmp.path))
+        bool bound = is_there(o, tmp.path);
+        if (bound)
                 put_place(j, o, &tmp);
         else
                 put_own(j, tmp.path, "tmpfs");
+        return bound;
 }
 
-static void put_mounts(struct json *j, const struct oci_options *o, const struct places *l) {
+/* Devices of the box's own kernel that no plan has: nothing, which nobody may open, is mounted there. */
+static void put_hidden(struct json *j, const char *path) {
+        static const char *const options[] = {"ro", "nosuid", "nodev", "noexec", "mode=000"};
+
+        json_open(j, NULL, '{');
+        json_str(j, "destination", path);
+        json_str(j, "type", "tmpfs");
+        json_str(j, "source", "tmpfs");
+        json_open(j, "options", '[');
+        for (size_t i = 0; i < ELEMENTSOF(options); i++)
+                json_str(j, NULL, options[i]);
+        json_close(j, ']');
+        json_close(j, '}');
+}
+
+/* How many of them are bound. */
+static unsigned put_mounts(struct json *j, const struct oci_options *o, const struct places *l) {
+        static const char *const hidden[] = {"/dev/net", "/dev/fuse"};
+        unsigned binds = 0;
+
         json_open(j, "mounts", '[');
         put_own(j, "/proc", "proc");
         put_own(j, "/sys", "sysfs");
+        for (size_t i = 0; i < ELEMENTSOF(hidden); i++)
+                put_hidden(j, hidden[i]);
         for (size_t i = 0; i < l->count; i++)
-                if (!is_like_around(l, &l->items[i]))
+                if (!is_like_around(l, &l->items[i])) {
                         put_place(j, o, &l->items[i]);
+                        binds++;
+                }
         const struct place *tmp = find_place(l, "/tmp");
         if (!tmp || is_like_around(l, tmp))
-                put_tmp(j, o, l);
+                binds += put_tmp(j, o, l);
         json_close(j, ']');
+        return binds;
 }
 
 static void put_limit(struct json *j, const char *name, uint64_t value) {
@@ -438,12 +527,14 @@ static void put_hostname(struct json *j, const struct plan *p) {
                         json_str(j, "hostname", s.text[0]);
 }
 
-int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, bool *ret_writable_root,
+int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, struct oci_bundle *ret,
                struct err *err) {
         _cleanup_(places_free) struct places places = {0};
         struct json j = {.out = out};
 
         int r = find_places(p, o, &places, err);
+        if (r == 0)
+                r = join_data(&places, o, err);
         if (r < 0)
                 return r;
         json_open(&j, NULL, '{');
@@ -456,9 +547,11 @@ int oci_config(const struct plan *p, const struct oci_options *o, struct buf *ou
         json_bool(&j, "readonly", !places.root_write);
         json_close(&j, '}');
         put_hostname(&j, p);
-        put_mounts(&j, o, &places);
+        unsigned binds = put_mounts(&j, o, &places);
         put_linux(&j, o);
         json_close(&j, '}');
-        *ret_writable_root = places.root_write;
-        return buf_ok(out) ? 0 : err_set(err, ERR_LIMIT, "the bundle of the box is larger than %zu bytes", out->max);
+        if (!buf_ok(out))
+                return err_set(err, ERR_LIMIT, "the bundle of the box is larger than %zu bytes", out->max);
+        *ret = (struct oci_bundle){.writable_root = places.root_write, .binds = binds};
+        return 0;
 }

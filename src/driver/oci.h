@@ -14,12 +14,17 @@
 struct oci_options {
         int tree;              /* a descriptor of the tree's root: what the host lacked is not in it */
         const char *tree_path; /* where the runtime finds it */
-        const char *network;   /* path of the network namespace with the box's link; NULL: it has none */
+        const char *network;   /* path of the network namespace that the box is in; NULL: one of its own */
         char *const *args;     /* what is PID 1 in the box */
         uint64_t ids;          /* so many ids, from 0 on, are the same in the box as around the runtime */
 };
 
-/* *ret_writable_root: the box's kernel takes its root for writable. A root that others filled is left to the host to
- * refuse writes to: to have the runtime make it read-only, it would have to lose other flags first (stage.h). */
-int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, bool *ret_writable_root,
+struct oci_bundle {
+        /* The box's kernel takes its root for writable. A root that others filled is left to the host to refuse writes
+         * to: to have the runtime make it read-only, it would have to lose other flags first (stage.h). */
+        bool writable_root;
+        unsigned binds; /* mounts from the tree */
+};
+
+int oci_config(const struct plan *p, const struct oci_options *o, struct buf *out, struct oci_bundle *ret,
                struct err *err);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "wire/packet.h"
 
 #define LAST_TURNS 16 /* of a connection whose successor is there */
 
@@ -20,7 +21,13 @@ void relay_init(struct relay *r, int outer_door, int inner_door, const uint8_t *
 
 /* --- one way --- */
 
+static void lane_drop_fds(struct relay_lane *l) {
+        packet_close(l->fds, l->fd_count);
+        l->fd_count = 0;
+}
+
 static void lane_reset(struct relay_lane *l) {
+        lane_drop_fds(l);
         l->start = l->end = 0;
         l->ended = l->deaf = false;
 }
@@ -30,18 +37,15 @@ static bool lane_is_empty(const struct relay_lane *l) {
 }
 
 static bool lane_wants(const struct relay_lane *l) {
-        return !l->ended && l->end < RELAY_ROOM;
+        return !l->ended && l->end < RELAY_ROOM && l->fd_count == 0;
 }
 
 static bool would_wait(void) {
         return errno == EAGAIN || errno == EINTR;
 }
 
-static bool lane_fill(struct relay_lane *l, int from) {
-        if (!lane_wants(l))
-                return false;
-        ssize_t n = recv(from, l->bytes + l->end, RELAY_ROOM - l->end, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && !would_wait()))
+static bool lane_filled(struct relay_lane *l, ssize_t n, bool waits) {
+        if (n == 0 || (n < 0 && !waits))
                 l->ended = true;
         if (n <= 0)
                 return false;
@@ -49,16 +53,42 @@ static bool lane_fill(struct relay_lane *l, int from) {
         return true;
 }
 
+static bool lane_fill(struct relay_lane *l, int from) {
+        if (!lane_wants(l))
+                return false;
+        ssize_t n = recv(from, l->bytes + l->end, RELAY_ROOM - l->end, MSG_DONTWAIT);
+        return lane_filled(l, n, would_wait());
+}
+
+static bool lane_fill_all(struct relay_lane *l, int from) {
+        if (!lane_wants(l))
+                return false;
+        ssize_t n = packet_receive(from, l->bytes + l->end, RELAY_ROOM - l->end, l->fds, ELEMENTSOF(l->fds),
+                                   &l->fd_count);
+        return lane_filled(l, n, n == -EAGAIN);
+}
+
+/* Descriptors that went are the other side's, and ours no more. */
+static ssize_t lane_send(struct relay_lane *l, int to) {
+        ssize_t n = packet_send_some(to, l->bytes + l->start, l->end - l->start, l->fds, l->fd_count);
+
+        if (n > 0)
+                lane_drop_fds(l);
+        return n;
+}
+
 static bool lane_drain(struct relay_lane *l, int to) {
         ssize_t n = 0;
 
         if (!l->deaf && !lane_is_empty(l)) {
-                n = send(to, l->bytes + l->start, l->end - l->start, MSG_NOSIGNAL | MSG_DONTWAIT);
+                n = lane_send(l, to);
                 if (n < 0 && !would_wait())
                         l->deaf = true; /* what the other one says is still heard */
         }
         if (n > 0)
                 l->start += (size_t)n;
+        if (l->deaf)
+                lane_drop_fds(l);
         if (l->deaf || lane_is_empty(l))
                 l->start = l->end = 0;
         return n > 0;
@@ -79,7 +109,7 @@ static void make_pair(struct relay *r) {
 }
 
 static void move(struct relay *r) {
-        (void)lane_fill(&r->in, r->outer);
+        (void)lane_fill_all(&r->in, r->outer);
         (void)lane_drain(&r->in, r->inner);
         (void)lane_fill(&r->out, r->inner);
         (void)lane_drain(&r->out, r->outer);
@@ -100,7 +130,7 @@ static void take_outer(struct relay *r) {
                 return;
         if (r->paired) {
                 for (unsigned n = 0; n < LAST_TURNS; n++) {
-                        bool moved = lane_fill(&r->in, r->outer);
+                        bool moved = lane_fill_all(&r->in, r->outer);
 
                         if (!lane_drain(&r->in, r->inner) && !moved)
                                 break;

@@ -2,8 +2,9 @@
  *
  * A connection from outside is paired with a connection of the guest's that was never used before: streams of two
  * operators never mix. A newer one from outside takes the place of the older; what had come from that one is passed on
- * as far as the guest takes it at once, then both ends are closed, and the guest dials again. Nothing is looked at, and
- * descriptors that come along are not taken. A side that does not read holds up the other one's sender.
+ * as far as the guest takes it at once, then both ends are closed, and the guest dials again. Nothing is looked at.
+ * Descriptors that come from outside (files of cgroup leaves, with an EXEC) go in with the bytes that they came with;
+ * none comes out. A side that does not read holds up the other one's sender.
  *
  * With a secret, who dials from inside is only taken for the guest once it has said it. */
 #pragma once
@@ -12,6 +13,7 @@
 
 #include "base/macro.h"
 #include "wire/box.h"
+#include "wire/guest.h"
 
 #define RELAY_ROOM    (32 * 1024)
 #define RELAY_WAITING 4
@@ -20,6 +22,8 @@
 struct relay_lane {
         uint8_t bytes[RELAY_ROOM];
         size_t start, end;
+        int fds[GUEST_FDS_MAX]; /* to go with the next byte; nothing is read before they have gone */
+        size_t fd_count;
         bool ended; /* its source has said its last */
         bool deaf;  /* nobody takes it any more: what comes is thrown away */
 };

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +19,7 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "base/text.h"
+#include "driver/runsc-parts.h"
 #include "driver/stage.h"
 
 #define WORDS_MAX  4096
@@ -46,21 +49,26 @@ static uint64_t now_ms(void) {
 }
 
 int runsc_wait(pid_t pid, unsigned ms) {
-        const struct timespec nap = {.tv_nsec = 2000000};
         const uint64_t end = now_ms() + ms;
-        int status;
+        _cleanup_fd_ int fd = (int)kernel_result(syscall(SYS_pidfd_open, pid, 0));
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int n, status;
 
+        if (fd < 0)
+                return fd;
         do {
-                pid_t r = waitpid(pid, &status, WNOHANG);
-                if (r == pid)
-                        return status;
-                if (r < 0)
-                        return -errno;
-                (void)nanosleep(&nap, NULL);
-        } while (now_ms() < end);
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, &status, 0);
-        return -ETIMEDOUT;
+                uint64_t now = now_ms();
+                n = poll(&p, 1, now < end ? (int)(end - now) : 0);
+        } while (n < 0 && errno == EINTR);
+        if (n <= 0)
+                (void)kill(pid, SIGKILL);
+        if (waitpid(pid, &status, 0) < 0)
+                return -errno;
+        return n > 0 ? status : -ETIMEDOUT;
+}
+
+bool runsc_by_parts(const char *program, unsigned mounts) {
+        return mounts <= PARTS_MOUNTS_MAX && parts_known(program);
 }
 
 /* The first line of `runsc --version` ends with it. */
@@ -94,30 +102,47 @@ int runsc_version(const char *program, char *ret, size_t size) {
 
 /* --- the child --- */
 
-_noreturn_ static void execute(const struct runsc_start *s) {
-        const char *words[20];
-        size_t n = 0;
+/* The options of runsc itself. */
+static const char **add_options(const struct runsc_start *s, const char **words) {
+        *words++ = "--root=" STAGE_STATE;
+        *words++ = "--platform=ptrace";
+        *words++ = "--ignore-cgroups"; /* we are in ours */
+        *words++ = s->networked ? "--network=sandbox" : "--network=none";
+        *words++ = "--host-uds=open";
+        *words++ = "--overlay2=none";
+        *words++ = "--file-access-mounts=shared";
+        *words++ = s->writable_root ? "--file-access=shared" : "--file-access=exclusive";
+        return words;
+}
 
-        words[n++] = s->program;
-        words[n++] = "--root=" STAGE_STATE;
-        words[n++] = "--platform=ptrace";
-        words[n++] = "--ignore-cgroups"; /* we are in ours */
-        words[n++] = s->networked ? "--network=sandbox" : "--network=none";
-        words[n++] = "--host-uds=open";
-        words[n++] = "--overlay2=none";
-        words[n++] = "--file-access-mounts=shared";
-        words[n++] = s->writable_root ? "--file-access=shared" : "--file-access=exclusive";
-        words[n++] = "run";
+_noreturn_ static void execute(const struct runsc_start *s) {
+        const char *list[20], **words = list;
+
+        *words++ = s->program;
+        words = add_options(s, words);
+        *words++ = "run";
         if (!s->attached) {
-                words[n++] = "--detach";
-                words[n++] = "--pid-file=" STAGE_PID;
+                *words++ = "--detach";
+                *words++ = "--pid-file=" STAGE_PID;
         }
-        words[n++] = "--bundle=" STAGE_BUNDLE;
-        words[n++] = "box";
-        words[n] = NULL;
-        (void)execve(s->program, (char *const *)(uintptr_t)words, environment);
+        *words++ = "--bundle=" STAGE_BUNDLE;
+        *words++ = "box";
+        *words = NULL;
+        (void)execve(s->program, (char *const *)(uintptr_t)list, environment);
         (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", s->program, strerror(errno));
         _exit(126);
+}
+
+_noreturn_ static void start_box(const struct runsc_start *s) {
+        const char *options[12] = {0};
+
+        if (!s->parts)
+                execute(s);
+        (void)add_options(s, options);
+        parts_run(&(struct parts_start){.program = s->program,
+                                        .options = options,
+                                        .link = s->networked ? RUNSC_DEVICE : NULL,
+                                        .mounts = s->mounts});
 }
 
 /* raw calls: libc's would signal threads that do not exist */
@@ -128,16 +153,32 @@ static int become_root(void) {
         return 0;
 }
 
+/* Every runsc registers for membarrier(2) when it begins, and waits there until each processor of the host has switched
+ * tasks: 8 ms and more, once in each program that a start executes. Without the call it begins at once. */
+static int hide_membarrier(void) {
+        struct sock_filter instructions[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {.len = ELEMENTSOF(instructions), .filter = instructions};
+
+        return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0;
+}
+
 _noreturn_ static void child(const struct runsc_start *s, int go) {
         char byte;
 
         if (fd_read_full(go, &byte, 1) != 1) /* whoever would have mapped our ids is gone */
                 _exit(125);
         int r = become_root();
+        if (r == 0)
+                r = hide_membarrier();
         if (r < 0 || dup2(s->input, STDIN_FILENO) < 0 || dup2(s->output, STDOUT_FILENO) < 0 ||
             dup2(s->output, STDERR_FILENO) < 0 || kernel_close_range(3, ~0U, 0) < 0)
                 _exit(125);
-        execute(s);
+        start_box(s);
 }
 
 /* --- the parent --- */

@@ -9,6 +9,7 @@
 #include "base/err.h"
 
 #define RUNSC_NETWORK "/proc/self/ns/net" /* for the bundle: the namespace that runsc is started in */
+#define RUNSC_DEVICE  "eth0"              /* the far end of the link, in it */
 
 struct runsc_start {
         const char *program;
@@ -16,6 +17,8 @@ struct runsc_start {
         uint32_t ids;
         bool networked;
         bool writable_root; /* others than the sentry have to see at once what is written there */
+        unsigned mounts;    /* bind mounts of the bundle */
+        bool parts;         /* without its `run` (runsc_by_parts) */
         bool attached;      /* it ends when the box does; otherwise once the box runs */
         int input;          /* standard input of the box's first process */
         int output;         /* standard output and error of runsc and of that process */
@@ -28,6 +31,9 @@ int runsc_find(char ret[PATH_MAX], struct err *err);
 
 /* "0.0~20221219.0". For the probe: the one thing that it is asked as whoever we are. */
 int runsc_version(const char *program, char *ret, size_t size);
+
+/* Can a bundle with so many bind mounts be started without `runsc run`? */
+bool runsc_by_parts(const char *program, unsigned mounts);
 
 /* Starts the bundle at STAGE_BUNDLE. *ret_pid is a child of ours: runsc itself. */
 int runsc_start(const struct runsc_start *s, pid_t *ret_pid, struct err *err);

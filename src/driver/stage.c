@@ -31,7 +31,11 @@ int stage_make(uint32_t id_base, struct err *err) {
         static const struct {
                 const char *path;
                 bool own;
-        } folders[] = {{STAGE_TREE, false}, {STAGE_BUNDLE, false}, {STAGE_PROC, false}, {STAGE_STATE, true}};
+        } folders[] = {{STAGE_TREE, false},
+                       {STAGE_BUNDLE, false},
+                       {STAGE_PROC, false},
+                       {STAGE_ROOT, false},
+                       {STAGE_STATE, true}};
 
         if (mount("none", STAGE, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4m,nr_inodes=256,mode=755") < 0)
                 return err_set(err, -errno, "could not make room for the box");
@@ -64,7 +68,7 @@ static int mount_place(void) {
         int r = fs;
 
         if (r >= 0)
-                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "size", "4k", 0);
+                r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "size", "16k", 0);
         if (r == 0)
                 r = kernel_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", "8", 0);
         if (r == 0)

@@ -57,7 +57,7 @@ static void names(void) {
         CHECK(lookup(long_name, 256) == 0);
         long_name[255] = 'a';
         long_name[256] = '\0';
-        CHECK(lookup(long_name, 257) == -EPROTO);
+        CHECK(lookup(long_name, 257) == -ENAMETOOLONG); /* what kernels leave to their server */
 }
 
 static void two_names(void) {
@@ -178,13 +178,16 @@ static void handles(void) {
         fuse_handles_begin(&h);
         CHECK(fuse_handles_find(&h, 0) == -EBADF && fuse_handles_find(&h, 1) == -EBADF);
         int fd = dup(0), other = dup(0);
-        CHECK(fuse_handles_add(&h, fd) == 1 && fuse_handles_add(&h, other) == 2);
+        CHECK(fuse_handles_again(&h, 7, 0) == -ENOENT);
+        CHECK(fuse_handles_add(&h, 7, 0, fd) == 1 && fuse_handles_add(&h, 7, 2, other) == 2);
         CHECK(fuse_handles_find(&h, 1) == fd && fuse_handles_find(&h, UINT64_MAX) == -EBADF);
         CHECK(fuse_handles_drop(&h, 1) == 0 && fuse_handles_drop(&h, 1) == -EBADF && fcntl(fd, F_GETFD) < 0);
-        CHECK(fuse_handles_add(&h, dup(0)) == 1);
+        CHECK(fuse_handles_again(&h, 7, 0) == -ENOENT && fuse_handles_again(&h, 7, 2) == 2);
+        CHECK(fuse_handles_drop(&h, 2) == 0 && fuse_handles_find(&h, 2) == other); /* it was opened twice */
+        CHECK(fuse_handles_add(&h, 7, 0, dup(0)) == 1);
         for (int i = 3; i <= (int)FUSE_HANDLES_MAX; i++)
-                CHECK(fuse_handles_add(&h, -EBADF) == i);
-        CHECK(fuse_handles_add(&h, 0) == -ENFILE);
+                CHECK(fuse_handles_add(&h, 100 + (uint64_t)i, 0, -EBADF) == i);
+        CHECK(fuse_handles_add(&h, 8, 0, 0) == -ENFILE && fuse_handles_again(&h, 7, 0) == 1);
         fuse_handles_end(&h);
         CHECK(fcntl(other, F_GETFD) < 0);
 }

@@ -29,10 +29,12 @@ struct kernel {
         char folder[64]; /* `tree` in it is served, `secret` beside it is not */
         pid_t pid;
         int stream;
-        uid_t uid; /* who asks; also the group */
+        uid_t uid;     /* who asks; also the group */
+        uint32_t many; /* see struct fuse_server */
+        bool live;
         unsigned notices;
         size_t size; /* of the last answer */
-        _Alignas(8) unsigned char answer[8192];
+        _Alignas(8) unsigned char answer[FUSE_MESSAGE_MAX + 1];
 };
 
 static void write_file(const char *folder, const char *name, const char *text) {
@@ -57,14 +59,15 @@ static void make_tree(struct kernel *k) {
               symlinkat("file", tree, "in") == 0 && mknodat(tree, "fifo", S_IFIFO | 0644, 0) == 0);
 }
 
-static int serve(const char *folder, int stream) {
+static int serve(const struct kernel *k, int stream) {
         static struct fuse_server s;
         char path[128];
 
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)snprintf(path, sizeof path, "%s/tree", folder);
+        (void)snprintf(path, sizeof path, "%s/tree", k->folder);
         s.stream = stream;
-        s.many = 3;
+        s.many = k->many;
+        s.live = k->live;
         s.most = 100;
         s.tree = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         s.proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -142,7 +145,7 @@ static void begin(struct kernel *k) {
         k->pid = fork();
         if (k->pid == 0) {
                 (void)close(pair[0]);
-                _exit(serve(k->folder, pair[1]));
+                _exit(serve(k, pair[1]));
         }
         (void)close(pair[1]);
         k->stream = pair[0];
@@ -248,6 +251,51 @@ static void a_file_is_whose_who_made_it(void) {
         CHECK(finish(&k) == 0);
 }
 
+/* Nothing of the way that it was opened is in a handle, which others get, too. */
+static void one_handle_for_all_who_open_it(void) {
+        static struct kernel k = {.live = true};
+        struct {
+                struct fuse_write_in in;
+                char data[2];
+        } add = {.in = {.size = 2, .flags = O_APPEND | O_WRONLY}, .data = "ab"};
+
+        begin(&k);
+        uint64_t file = look(&k, 1, "file"), first = open_it(&k, FUSE_OPEN, file, O_RDWR);
+        CHECK(open_it(&k, FUSE_OPEN, file, O_RDWR | O_APPEND) == first);
+        CHECK(open_it(&k, FUSE_OPEN, file, O_RDONLY) != first);
+        add.in.fh = first;
+        CHECK(ask(&k, FUSE_WRITE, file, &add, sizeof add.in + 2) == 0); /* at its end, which others may have moved */
+        add.in.write_flags = FUSE_WRITE_CACHE;                          /* a page that was mapped: where it belongs */
+        CHECK(ask(&k, FUSE_WRITE, file, &add, sizeof add.in + 2) == 0);
+        const struct fuse_read_in in = {.fh = first, .size = 100};
+        const struct fuse_release_in end = {.fh = first};
+        CHECK(ask(&k, FUSE_RELEASE, file, &end, sizeof end) == 0);
+        CHECK(ask(&k, FUSE_READ, file, &in, sizeof in) == 0);
+        CHECK_STR((const char *)k.answer, "ab23456789ab");
+        CHECK(ask(&k, FUSE_RELEASE, file, &end, sizeof end) == 0);
+        CHECK(ask(&k, FUSE_READ, file, &in, sizeof in) == -EBADF);
+        CHECK(finish(&k) == 0);
+}
+
+/* It is asked once to forget some, and a listing adds none until it has. */
+static void asks_to_forget(void) {
+        static struct kernel k = {.many = 2};
+        unsigned nodes = 0;
+
+        begin(&k);
+        const struct fuse_read_in in = {.fh = open_it(&k, FUSE_OPENDIR, 1, 0), .size = 4000};
+        CHECK(ask(&k, FUSE_READDIRPLUS, 1, &in, sizeof in) == 0);
+        for (size_t at = 0; at < k.size;) {
+                const struct fuse_direntplus *d = (const struct fuse_direntplus *)(const void *)(k.answer + at);
+                nodes += d->entry_out.nodeid > 1;
+                at += FUSE_DIRENTPLUS_SIZE(d);
+        }
+        CHECK(nodes == 2);
+        CHECK(look(&k, 1, "file") > 1 && k.notices == 1);
+        CHECK(look(&k, 1, "folder") > 1 && k.notices == 1); /* not a thousand more since */
+        CHECK(finish(&k) == 0);
+}
+
 static void lists_a_folder(void) {
         static struct kernel k;
         unsigned seen = 0;
@@ -286,7 +334,6 @@ static void lists_with_attributes(void) {
                         at += FUSE_DIRENTPLUS_SIZE(d);
                 }
         CHECK(seen == 7 && nodes == 5);
-        CHECK(k.notices == 1); /* there were three, and not a thousand more since */
         CHECK(look(&k, 1, "file") == file && entry(&k)->attr.size == 10);
         send_raw(&k, FUSE_FORGET, file, &forget, sizeof forget);
         CHECK(ask(&k, FUSE_GETATTR, file, &getattr, sizeof getattr) == 0);
@@ -296,6 +343,17 @@ static void lists_with_attributes(void) {
 }
 
 /* --- what a hostile kernel gets --- */
+
+static void a_long_name_is_only_that(void) {
+        static struct kernel k;
+        char name[400] = "";
+
+        begin(&k);
+        memset(name, 'a', 300);
+        CHECK(ask_name(&k, FUSE_LOOKUP, 1, NULL, 0, name) == -ENAMETOOLONG);
+        CHECK(look(&k, 1, "file") > 1);
+        CHECK(finish(&k) == 0);
+}
 
 static void leads_nowhere_else(void) {
         static struct kernel k;
@@ -365,6 +423,96 @@ static void bounds_what_is_asked(void) {
         CHECK(finish(&k) == 0);
 }
 
+/* --- a kernel that says anything --- */
+
+enum { ROUNDS = 20000, FIXED_MAX = 128 };
+
+static uint64_t state = 88172645463325252ULL;
+
+static uint64_t any(void) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        return state ^= state << 17;
+}
+
+/* Mostly numbers that mean something here. */
+static uint64_t some(void) {
+        return any() % 8 ? any() % 12 : any();
+}
+
+static const struct {
+        uint32_t opcode;
+        size_t fixed, names;
+} kinds[] = {
+        {FUSE_LOOKUP, 0, 1},
+        {FUSE_FORGET, sizeof(struct fuse_forget_in), 0},
+        {FUSE_GETATTR, sizeof(struct fuse_getattr_in), 0},
+        {FUSE_SETATTR, sizeof(struct fuse_setattr_in), 0},
+        {FUSE_READLINK, 0, 0},
+        {FUSE_SYMLINK, 0, 2},
+        {FUSE_MKNOD, sizeof(struct fuse_mknod_in), 1},
+        {FUSE_MKDIR, sizeof(struct fuse_mkdir_in), 1},
+        {FUSE_UNLINK, 0, 1},
+        {FUSE_RMDIR, 0, 1},
+        {FUSE_RENAME, sizeof(struct fuse_rename_in), 2},
+        {FUSE_RENAME2, sizeof(struct fuse_rename2_in), 2},
+        {FUSE_LINK, sizeof(struct fuse_link_in), 1},
+        {FUSE_OPEN, sizeof(struct fuse_open_in), 0},
+        {FUSE_OPENDIR, sizeof(struct fuse_open_in), 0},
+        {FUSE_CREATE, sizeof(struct fuse_create_in), 1},
+        {FUSE_READ, sizeof(struct fuse_read_in), 0},
+        {FUSE_READDIR, sizeof(struct fuse_read_in), 0},
+        {FUSE_READDIRPLUS, sizeof(struct fuse_read_in), 0},
+        {FUSE_RELEASE, sizeof(struct fuse_release_in), 0},
+        {FUSE_FLUSH, sizeof(struct fuse_flush_in), 0},
+        {FUSE_STATFS, 0, 0},
+        {FUSE_LSEEK, sizeof(struct fuse_lseek_in), 0},
+        {FUSE_INTERRUPT, sizeof(struct fuse_interrupt_in), 0},
+        {FUSE_GETXATTR, 8, 1},
+};
+
+static void ask_anything(struct kernel *k) {
+        static const char *const names[] = {"file", "folder", "out", "in", "fifo", "new", "...", "\n"};
+        unsigned char body[FIXED_MAX + 64] = {0};
+        size_t which = any() % ELEMENTSOF(kinds), size = 0;
+
+        for (; size < kinds[which].fixed; size += sizeof(uint64_t)) {
+                uint64_t field = some() | (any() % 4 ? 0 : some() << 32);
+                memcpy(body + size, &field, sizeof field);
+        }
+        size = kinds[which].fixed;
+        for (size_t i = 0; i < kinds[which].names; i++) {
+                const char *name = names[any() % ELEMENTSOF(names)];
+                memcpy(body + size, name, strlen(name) + 1);
+                size += strlen(name) + 1;
+        }
+        if (geteuid() == 0)
+                k->uid = (uid_t)some();
+        if (kinds[which].opcode == FUSE_FORGET || kinds[which].opcode == FUSE_INTERRUPT)
+                send_raw(k, kinds[which].opcode, some(), body, size);
+        else
+                CHECK(ask(k, kinds[which].opcode, some(), body, size) != -EPIPE);
+}
+
+/* Whatever it asks, all of it is answered, and nothing beside the tree is touched. */
+static void whatever_is_asked(void) {
+        static struct kernel k;
+        char path[128], text[16] = "";
+        struct stat before, after;
+
+        begin(&k);
+        (void)snprintf(path, sizeof path, "%s/secret", k.folder);
+        CHECK(lstat(path, &before) == 0);
+        for (unsigned i = 0; i < ROUNDS; i++)
+                ask_anything(&k);
+        CHECK(lstat(path, &after) == 0 && after.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+              after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+        _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK(fd >= 0 && read(fd, text, sizeof text - 1) == 6);
+        CHECK_STR(text, "secret");
+        CHECK(finish(&k) == 0);
+}
+
 /* Protocol that is broken ends it. */
 static int break_it(uint32_t opcode, const void *body, size_t size) {
         static struct kernel k;
@@ -386,5 +534,6 @@ static void ends_with_what_is_no_message(void) {
 }
 
 TEST_MAIN(TEST(reads_and_writes), TEST(makes_moves_and_removes), TEST(a_file_is_whose_who_made_it),
-          TEST(lists_a_folder), TEST(lists_with_attributes), TEST(leads_nowhere_else),
-          TEST(takes_no_number_that_is_none), TEST(bounds_what_is_asked), TEST(ends_with_what_is_no_message))
+          TEST(one_handle_for_all_who_open_it), TEST(asks_to_forget), TEST(lists_a_folder), TEST(lists_with_attributes),
+          TEST(a_long_name_is_only_that), TEST(leads_nowhere_else), TEST(takes_no_number_that_is_none),
+          TEST(bounds_what_is_asked), TEST(whatever_is_asked), TEST(ends_with_what_is_no_message))

@@ -49,7 +49,8 @@ static void end(struct buf *b, bool readonly, uint64_t resource) {
 }
 
 /* A tree with these folders, and a link at /link. */
-static const char *const folders[] = {"dev", "dev/shm", "etc", "etc/fonts", "home", "proc", "run", "tmp", "usr"};
+static const char *const folders[] = {"dev",  "dev/shm", "etc", "etc/fonts", "etc/ssl",
+                                      "home", "proc",    "run", "tmp",       "usr"};
 
 static void make_tree(struct test_folder *t) {
         test_folder_make(t);
@@ -64,22 +65,34 @@ static void remove_tree(struct test_folder *t) {
         test_folder_remove(t);
 }
 
+static unsigned count_binds(const struct buf *config) {
+        char type[16];
+        struct json_walk mounts;
+        unsigned n = 0;
+
+        CHECK(json_walk_begin(&mounts, config->data, "mounts"));
+        while (json_walk_next(&mounts))
+                n += json_find_str(mounts.value, "type", type, sizeof type) && str_eq(type, "bind");
+        return n;
+}
+
 /* The bundle of a plan, in a tree. */
 static int bundle(struct buf *bytes, const char *network, struct buf *out, struct err *err) {
         struct test_folder tree;
         struct plan plan;
-        bool writable = false;
+        struct oci_bundle made = {0};
 
         CHECK(plan_end(bytes, err) == 0);
         CHECK(plan_check(bytes->data, bytes->size, &plan, err) == 0);
         make_tree(&tree);
         struct oci_options o = {.tree = tree.fd, .tree_path = "/t", .network = network, .args = args, .ids = 65536};
-        int r = oci_config(&plan, &o, out, &writable, err);
+        int r = oci_config(&plan, &o, out, &made, err);
         remove_tree(&tree);
         if (r < 0)
                 return r;
         CHECK(json_check(out->data, out->size, err) == 0);
-        return writable;
+        CHECK(made.binds == count_binds(out));
+        return made.writable_root;
 }
 
 /* How a path is mounted: "bind rw noexec", or "" if it is not. Every mount is nosuid and nodev. */
@@ -127,6 +140,8 @@ static void places_with_rights_of_their_own_are_mounts(void) {
         CHECK(bundle(&b, NULL, &out, NULL) == 0);
         CHECK_STR(mounted(&out, "/proc"), "proc ro noexec");
         CHECK_STR(mounted(&out, "/sys"), "sysfs ro noexec");
+        CHECK_STR(mounted(&out, "/dev/net"), "tmpfs ro noexec");
+        CHECK_STR(mounted(&out, "/dev/fuse"), "tmpfs ro noexec");
         CHECK_STR(mounted(&out, "/tmp"), "bind rw noexec");
         CHECK_STR(mounted(&out, "/dev/shm"), "bind rw noexec");
         CHECK_STR(mounted(&out, "/home"), "bind rw");
@@ -136,6 +151,30 @@ static void places_with_rights_of_their_own_are_mounts(void) {
                 CHECK_STR(mounted(&out, none[i]), "");
         bool readonly = false;
         CHECK(json_find_bool(out.data, "root.readonly", &readonly) && readonly);
+}
+
+/* Unless one of them may be written to or executed, or the folder is somebody else's. */
+static void data_of_one_folder_is_one_mount(void) {
+        static const struct {
+                enum plan_op root;
+                unsigned flags;
+                const char *folder, *place;
+        } cases[] = {{OP_ROOT_TMPFS, STEP_NOEXEC, "bind ro noexec", ""},
+                     {OP_ROOT_TMPFS, 0, "", "bind ro noexec"},
+                     {OP_ROOT_TMPFS, STEP_NOEXEC | STEP_WRITE, "", "bind ro noexec"},
+                     {OP_ROOT_DISK, STEP_NOEXEC, "", "bind ro noexec"}};
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_buf_ struct buf b = {0}, out = {0};
+
+                begin(&b, cases[i].root);
+                plan_add(&b, OP_BIND, STEP_NOEXEC, "/etc/fonts", "/etc/fonts");
+                plan_add(&b, OP_BIND, cases[i].flags, "/etc/ssl", "/etc/ssl");
+                end(&b, true, RLIMIT_NOFILE);
+                CHECK(bundle(&b, NULL, &out, NULL) >= 0);
+                CHECK_STR(mounted(&out, "/etc"), cases[i].folder);
+                CHECK_STR(mounted(&out, "/etc/fonts"), cases[i].place);
+        }
 }
 
 static void a_writable_root_leaves_what_is_not(void) {
@@ -221,6 +260,6 @@ static void what_a_box_cannot_do_is_refused(void) {
         }
 }
 
-TEST_MAIN(TEST(places_with_rights_of_their_own_are_mounts), TEST(a_writable_root_leaves_what_is_not),
-          TEST(a_root_of_others_is_not_touched), TEST(the_process_has_what_the_plan_says),
-          TEST(what_a_box_cannot_do_is_refused))
+TEST_MAIN(TEST(places_with_rights_of_their_own_are_mounts), TEST(data_of_one_folder_is_one_mount),
+          TEST(a_writable_root_leaves_what_is_not), TEST(a_root_of_others_is_not_touched),
+          TEST(the_process_has_what_the_plan_says), TEST(what_a_box_cannot_do_is_refused))

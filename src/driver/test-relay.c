@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/test.h"
+#include "wire/packet.h"
 
 #define MUCH (3 << 20)
 
@@ -232,27 +233,71 @@ static unsigned open_fds(void) {
         return count;
 }
 
-/* Descriptors that somebody sends along go nowhere, and stay nowhere. */
+/* What came with the bytes: how many descriptors, closed again. */
+static size_t came_with(int fd, const char *text) {
+        char got[256] = "";
+        int fds[GUEST_FDS_MAX];
+        size_t count = 0;
+
+        (void)settle();
+        ssize_t n = packet_receive(fd, got, sizeof got, fds, ELEMENTSOF(fds), &count);
+        CHECK(n == (ssize_t)strlen(text) && memcmp(got, text, strlen(text)) == 0);
+        packet_close(fds, count);
+        return count;
+}
+
+/* From outside they go in with their bytes, from inside nowhere; none stays with us. */
 static void test_descriptors(void) {
-        union {
-                struct cmsghdr header;
-                char room[CMSG_SPACE(sizeof(int))];
-        } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))}};
-        struct iovec v = {(void *)(uintptr_t) "with", 4};
-        struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        const int given[GUEST_FDS_MAX] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO, STDERR_FILENO,
+                                          STDERR_FILENO, STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
 
         begin();
-        int inner = dial(&inner_at), outer = dial(&outer_at), given = STDERR_FILENO;
+        int inner = dial(&inner_at), outer = dial(&outer_at);
         CHECK(settle());
         unsigned before = open_fds();
-        memcpy(CMSG_DATA(&control.header), &given, sizeof given);
-        CHECK(sendmsg(inner, &m, 0) == 4 && hears(outer, "with"));
-        CHECK(sendmsg(outer, &m, 0) == 4 && hears(inner, "with"));
+        CHECK(packet_send_some(inner, "with", 4, given, 1) == 4 && came_with(outer, "with") == 0);
+        CHECK(packet_send_some(outer, "with", 4, given, 3) == 4);
+        say(outer, "out"); /* behind it, and not with it */
+        CHECK(came_with(inner, "with") == 3 && came_with(inner, "out") == 0);
+        say(outer, "before");
+        CHECK(packet_send_some(outer, "all", 3, given, GUEST_FDS_MAX) == 3);
+        CHECK(came_with(inner, "beforeall") == GUEST_FDS_MAX);
         CHECK(open_fds() == before);
         end();
         (void)close(inner);
         (void)close(outer);
 }
 
+/* Sends until the guest, which does not read, takes no more and the lane holds something. */
+static void stuff(int outer) {
+        static const char bytes[1024];
+
+        while (settle() && relay.in.end == 0)
+                CHECK(send(outer, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof bytes);
+}
+
+/* They wait with their bytes for a guest that does not read, nothing overtakes them, and they go with a connection. */
+static void test_descriptors_wait(void) {
+        const int given = STDERR_FILENO;
+
+        begin();
+        int inner = dial(&inner_at), outer = dial(&outer_at);
+        CHECK(settle());
+        unsigned before = open_fds();
+        stuff(outer);
+        CHECK(packet_send_some(outer, "a", 1, &given, 1) == 1);
+        say(outer, "b");
+        CHECK(settle() && relay.in.fd_count == 1 && open_fds() == before + 1);
+        CHECK(pull(inner) > 0 && relay.in.fd_count == 0 && open_fds() == before);
+        stuff(outer);
+        CHECK(packet_send_some(outer, "a", 1, &given, 1) == 1 && settle() && relay.in.fd_count == 1);
+        int next = dial(&outer_at);
+        CHECK(settle() && ended(outer) && relay.in.fd_count == 0);
+        end();
+        (void)close(inner);
+        (void)close(outer);
+        (void)close(next);
+}
+
 TEST_MAIN(TEST(test_both_ways), TEST(test_back_pressure), TEST(test_takes_over), TEST(test_comes_and_goes),
-          TEST(test_secret), TEST(test_descriptors))
+          TEST(test_secret), TEST(test_descriptors), TEST(test_descriptors_wait))

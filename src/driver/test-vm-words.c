@@ -28,7 +28,8 @@ static bool has(const char *text, const char *words) {
 }
 
 static void a_machine_with_everything(void) {
-        const struct vm_facts f = {.memory = (256ULL << 20) + 1,
+        const struct vm_facts f = {.files = 3000,
+                                   .memory = (256ULL << 20) + 1,
                                    .cpus = 3,
                                    .tsc_khz = 2596132,
                                    .line = 3,
@@ -45,6 +46,7 @@ static void a_machine_with_everything(void) {
         CHECK(has(text, "\nmemory-backend-memfd,id=ram,size=353M,share=on\n"));
         CHECK(has(text, " lsm=landlock "));
         CHECK(has(text, " init_on_alloc=1 "));
+        CHECK(has(text, " stockade.files=3000 "));
         CHECK(has(text, " tsc_early_khz=2596132 tsc=reliable"));
         CHECK(has(text, "\nsocket,id=line,fd=3\n"));
         CHECK(has(text, "\nsocket,id=tree,fd=4\n-device\nvhost-user-fs-device,chardev=tree,tag=tree\n"));

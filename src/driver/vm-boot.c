@@ -3,11 +3,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/kernel.h"
+#include "driver/vm-forget.h"
 #include "driver/vm-fuse.h"
 #include "driver/vm-plan.h"
 
@@ -57,6 +61,32 @@ int vm_boot_mounts(struct err *err) {
         if (r == 0)
                 r = make_mount("cgroup2", "cgroup", CGROUP, MS_NOSUID | MS_NODEV | MS_NOEXEC, "", err);
         return r;
+}
+
+/* Counted as full entropy, and used from the next number on. */
+static int seed_random(const uint8_t seed[64]) {
+        struct {
+                int bits, bytes;
+                uint8_t seed[64];
+        } pool = {.bits = 64 * 8, .bytes = 64};
+        _cleanup_fd_ int random = open("/dev/random", O_RDWR | O_CLOEXEC);
+
+        if (random < 0)
+                return -errno;
+        memcpy(pool.seed, seed, sizeof pool.seed);
+        int r = ioctl(random, RNDADDENTROPY, &pool) < 0 || ioctl(random, RNDRESEEDCRNG) < 0 ? -errno : 0;
+        explicit_bzero(&pool, sizeof pool);
+        return r;
+}
+
+int vm_boot_fresh(const struct carry_fresh *f, struct err *err) {
+        const struct timespec now = {.tv_sec = (time_t)f->seconds, .tv_nsec = (long)f->nanoseconds};
+        int r = seed_random(f->seed);
+
+        if (r < 0)
+                return err_set(err, r, "the machine's random numbers could not begin anew");
+        return clock_settime(CLOCK_REALTIME, &now) < 0 ? err_set(err, -errno, "the machine's clock could not be set")
+                                                       : 0;
 }
 
 /* One entry of the tree's top, in the stage. */
@@ -129,6 +159,8 @@ int vm_boot_root(enum vm_streams streams, bool live, struct err *err) {
         int r = mount_files(streams, "tree", VM_STREAM_TREE, "/tree", err);
 
         if (r == 0)
+                r = vm_forget_watch(err);
+        if (r == 0)
                 r = make_mount("tmpfs", "stage", STAGE, MS_NOSUID | MS_NODEV, "mode=755,size=1m", err);
         if (r == 0)
                 r = show_tree(err);
@@ -163,23 +195,42 @@ static int write_limit(int group, const char *file, uint64_t value) {
         return fd_write_at(group, file, text);
 }
 
+/* The guest is in a leaf of its own: where there are leaves, nobody is beside them. */
+static int make_groups(int *ret_group, int *ret_guest) {
+        int r = fd_write_at(AT_FDCWD, CGROUP "/cgroup.subtree_control", "+memory +pids");
+
+        if (r == 0 && (mkdir(CGROUP "/sandbox", 0755) < 0 || mkdir(CGROUP "/sandbox/guest", 0755) < 0))
+                r = -errno;
+        if (r == 0)
+                r = fd_write_at(AT_FDCWD, CGROUP "/sandbox/cgroup.subtree_control", "+memory +pids");
+        if (r < 0)
+                return r;
+        *ret_group = open(CGROUP "/sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        *ret_guest = open(CGROUP "/sandbox/guest", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret_group < 0 || *ret_guest < 0 ? -errno : 0;
+}
+
 int vm_boot_cgroup(const struct plan *p, struct cgroup *ret, struct err *err) {
         struct plan_walk walk = {0};
         struct plan_step s;
-        int r = fd_write_at(AT_FDCWD, CGROUP "/cgroup.subtree_control", "+memory +pids");
+        _cleanup_fd_ int group = -EBADF, guest = -EBADF;
+        int r = make_groups(&group, &guest);
 
-        if (r == 0 && mkdir(CGROUP "/sandbox", 0755) < 0)
-                r = -errno;
-        _cleanup_fd_ int group = open(CGROUP "/sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        while (r == 0 && group >= 0 && plan_next(p, &walk, &s)) {
+        while (r == 0 && plan_next(p, &walk, &s)) {
                 if (s.op == OP_LIMIT && str_eq(s.text[0], "limits.memory"))
                         r = write_limit(group, "memory.max", s.number[0]);
                 if (s.op == OP_LIMIT && str_eq(s.text[0], "limits.processes"))
                         r = write_limit(group, "pids.max", s.number[0]);
         }
-        if (r < 0 || group < 0)
-                return err_set(err, r < 0 ? r : -errno, "cannot limit the sandbox");
+        /* as on a host with more: what is reserved may be more than there is, and what is used is limited by the cgroup
+         */
+        if (r == 0)
+                r = fd_write_at(AT_FDCWD, "/proc/sys/vm/overcommit_memory", "1");
+        if (r < 0)
+                return err_set(err, r, "cannot limit the sandbox");
         *ret = CGROUP_INIT;
         ret->into = TAKE_FD(group);
+        ret->guest = TAKE_FD(guest);
+        ret->home[CGROUP_MEMORY] = ret->home[CGROUP_PIDS] = ret->home[CGROUP_CPU] = ret->into;
         return 0;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cell/cell.h"
+#include "driver/vm-carry.h"
 #include "driver/vm-stream.h"
 
 #define VM_DISK          "/dev/vda"
@@ -14,6 +15,10 @@ int vm_boot_modules(const char *folder, struct err *err);
 
 /* /dev, /proc and cgroups of the machine's own. */
 int vm_boot_mounts(struct err *err);
+
+/* The clock, to less than the second that a machine is told when it boots (files have the host's times), and random
+ * numbers that do not depend on what the machine's processor says of itself. */
+int vm_boot_fresh(const struct carry_fresh *f, struct err *err);
 
 /* The tree from outside becomes "/", with the machine's own /dev and /proc in it. live: also below VM_LIVE, as it is at
  * every moment. Returns a mount of the tree itself that is not attached. */

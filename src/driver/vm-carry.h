@@ -32,6 +32,13 @@ enum carry_kind {
         CARRY_DATA,
         CARRY_TOOK,  /* 32 bits: how many more bytes of data the other end has taken */
         CARRY_CLOSE, /* the connection has ended; what was sent before is still delivered */
+        CARRY_FRESH, /* to the machine, once, before the plan: struct carry_fresh */
+};
+
+/* What a machine cannot know by itself. Numbers as the processor has them: both run on the same one. */
+struct carry_fresh {
+        uint64_t seconds, nanoseconds; /* since 1970 */
+        uint8_t seed[64];              /* of the machine's random numbers */
 };
 
 struct carry_ring {

@@ -11,12 +11,11 @@
 
 #include "base/fd.h"
 #include "driver/fuse-message.h"
+#include "driver/vm-forget.h"
 
 #define DEVICE "/dev/fuse"
-#define CACHES "/proc/sys/vm/drop_caches"
 
 static _Alignas(8) unsigned char bytes[FUSE_MESSAGE_MAX];
-static int caches = -EBADF; /* opened before the machine's tree is another */
 
 /* A question that was taken back while it was read is none. */
 static int carry_questions(int device, int stream) {
@@ -38,7 +37,7 @@ static void forget_unused(void) {
         pid_t pid = fork();
 
         if (pid == 0) {
-                (void)!pwrite(caches, "2\n", 2, 0);
+                vm_forget();
                 _exit(0);
         }
 }
@@ -83,13 +82,14 @@ int vm_fuse_mount(const char *at, int stream, struct err *err) {
 
         if (device < 0)
                 return err_set(err, -errno, "the machine cannot open " DEVICE);
-        if (caches < 0)
-                caches = open(CACHES, O_WRONLY | O_CLOEXEC);
+        int r = vm_forget_open(err);
+        if (r < 0)
+                return r;
         (void)snprintf(options, sizeof options,
                        "fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other", device);
         if (mount("files", at, "fuse", MS_NOSUID | MS_NODEV, options) < 0)
                 return err_set(err, -errno, "cannot mount the tree");
-        int r = start(device, own, carry_questions);
+        r = start(device, own, carry_questions);
         if (r == 0)
                 r = start(own, device, carry_answers);
         return r < 0 ? err_set(err, r, "cannot carry the tree") : 0;

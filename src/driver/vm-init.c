@@ -1,7 +1,8 @@
 /* stockade-vm-init: the first process of a microVM.
  *
  * Makes the machine ready, gets the plan over its line, executes it in a cell as the warden would on the host, and then
- * carries connections between the line and the guest, which serves as ever. The sandbox has none of this in sight: it
+ * carries connections between the line and the guest, which serves as ever; a child of it makes and ends the cgroups of
+ * runs (vm-leaves.h). The sandbox has none of this in sight: it
  * is in namespaces of its own, as another user, below the plan's own filter and rules.
  *
  * If anything fails, the sentence goes over the line and the machine ends; with the sandbox's end it ends too. */
@@ -15,6 +16,7 @@
 
 #include "driver/vm-boot.h"
 #include "driver/vm-carry.h"
+#include "driver/vm-leaves.h"
 #include "driver/vm-plan.h"
 
 #define ENV_MAX    512
@@ -34,6 +36,18 @@ struct machine {
         char *env[ENV_MAX + 1];
         char *argv[4];
 };
+
+static int read_fresh(const struct machine *m, struct err *err) {
+        enum carry_kind kind = CARRY_CLOSE;
+        struct carry_fresh f;
+
+        int n = carry_read(m->line, &kind, &f, sizeof f);
+        if (n != sizeof f || kind != CARRY_FRESH)
+                return err_set(err, n < 0 ? n : -EPROTO, "the machine's keeper does not speak as expected");
+        int r = vm_boot_fresh(&f, err);
+        explicit_bzero(&f, sizeof f);
+        return r;
+}
 
 static int read_plan(struct machine *m, struct err *err) {
         static uint8_t bytes[PLAN_MAX_SIZE];
@@ -69,7 +83,7 @@ static void read_facts(struct machine *m) {
         size_t n = 0;
 
         m->argv[0] = (char *)(uintptr_t) "stockade-guest";
-        m->argv[1] = (char *)(uintptr_t) "serve";
+        m->argv[1] = (char *)(uintptr_t) "serve-leaves";
         while (plan_next(&m->plan, &walk, &s)) {
                 if (s.op == OP_ENV && n < ENV_MAX)
                         m->env[n++] = (char *)(uintptr_t)s.text[0];
@@ -153,6 +167,14 @@ static int wait_for_guest(struct machine *m, struct err *err) {
         }
 }
 
+/* The root of the sandbox's ids is the machine's last. */
+static int serve_leaves(struct machine *m, struct err *err) {
+        int r = vm_leaves_serve(m->report, &m->cgroup, m->cell.tree_uid ? m->cell.tree_uid : CELL_ID_RANGE);
+
+        fd_close(&m->report);
+        return r < 0 ? err_set(err, r, "cannot make cgroups for runs") : 0;
+}
+
 static int start_sandbox(struct machine *m, struct err *err) {
         int r = vm_boot_cgroup(&m->plan, &m->cgroup, err);
 
@@ -175,7 +197,8 @@ static int start_sandbox(struct machine *m, struct err *err) {
         if (r < 0)
                 return r;
         (void)send(m->report, "", 1, MSG_NOSIGNAL); /* go */
-        return wait_for_guest(m, err);
+        r = wait_for_guest(m, err);
+        return r < 0 ? r : serve_leaves(m, err);
 }
 
 static int dial_guest(void) {
@@ -196,7 +219,9 @@ static int serve(struct machine *m, struct err *err) {
         int r = carry_write(m->line, CARRY_UP, NULL, 0);
         if (r < 0)
                 return err_set(err, r, "the machine's line does not work");
-        r = read_plan(m, err);
+        r = read_fresh(m, err);
+        if (r == 0)
+                r = read_plan(m, err);
         if (r == 0)
                 r = start_sandbox(m, err);
         if (r < 0)

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -115,6 +116,7 @@ static int start_qemu(const struct machine_facts *f, int line, int tree, int liv
                                  .memory = f->memory,
                                  .cpus = f->cpus,
                                  .tsc_khz = f->kvm ? 0 : vm_tsc_khz(),
+                                 .files = tree < 0 ? 0 : place_files_max(),
                                  .line = give(&p, line),
                                  .tree = give(&p, tree),
                                  .live = give(&p, live),
@@ -191,8 +193,10 @@ static int expect(const struct machine *m, enum carry_kind wanted, int timeout_m
 
         if (r < 0)
                 return r;
-        if (kind == CARRY_FAILED)
-                return err_set(err, ERR_UNENFORCED, "in the machine: %s", text);
+        if (kind == CARRY_FAILED) {
+                (void)err_set(err, ERR_UNENFORCED, "in the machine: %s", text);
+                return err_hint(err, "if Stockade is newer than the machine's image: as root, stockade image microvm");
+        }
         return kind == wanted ? 0 : err_set(err, -EPROTO, "the machine does not answer as ours do");
 }
 
@@ -207,10 +211,26 @@ static int64_t now_ms(void) {
         return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static int refresh(const struct machine *m, struct err *err) {
+        struct carry_fresh f;
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        f.seconds = (uint64_t)now.tv_sec;
+        f.nanoseconds = (uint64_t)now.tv_nsec;
+        if (getrandom(f.seed, sizeof f.seed, 0) != sizeof f.seed)
+                return err_set(err, -EIO, "there are no random numbers for the machine");
+        int r = carry_write(m->line, CARRY_FRESH, &f, sizeof f);
+        explicit_bzero(&f, sizeof f);
+        return r < 0 ? err_set(err, -EPIPE, "the machine took no random numbers") : 0;
+}
+
 int machine_begin(const struct machine *m, const struct plan *p, int timeout_ms, struct err *err) {
         const int64_t until = now_ms() + timeout_ms;
         int r = machine_wait_up(m, timeout_ms, err);
 
+        if (r == 0)
+                r = refresh(m, err);
         if (r == 0 && carry_write(m->line, CARRY_PLAN, p->bytes, p->size) < 0)
                 r = err_set(err, -EPIPE, "the machine took no plan");
         if (r < 0)

@@ -188,14 +188,17 @@ static int become(const struct place *p) {
         return 0;
 }
 
-static int limit_self(void) {
-        const struct rlimit core = {0, 0};
+unsigned place_files_max(void) {
         struct rlimit files;
 
         if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-                return -errno;
-        files.rlim_max = MIN(files.rlim_max, (rlim_t)FILES_MAX); /* nobody may need a right to raise it */
-        files.rlim_cur = files.rlim_max;
+                return 0;
+        return (unsigned)MIN(files.rlim_max, (rlim_t)FILES_MAX); /* nobody may need a right to raise it */
+}
+
+static int limit_self(void) {
+        const struct rlimit core = {0, 0}, files = {place_files_max(), place_files_max()};
+
         return setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &core) < 0 ? -errno : 0;
 }
 

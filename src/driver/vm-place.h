@@ -29,5 +29,8 @@ struct place {
         int errors; /* its standard error; -EBADF: nowhere */
 };
 
+/* How many descriptors a program there can have. */
+unsigned place_files_max(void);
+
 /* Starts a program there. It dies with the thread that started it. An error says what could not be made. */
 int place_start(const struct place *p, char *const argv[], pid_t *ret_pid, int *ret_pidfd, struct err *err);

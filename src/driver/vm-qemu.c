@@ -10,6 +10,8 @@
  * locks. Blocks that are freed inside are given back. */
 #include "driver/vm-qemu.h"
 
+#include "driver/vm-forget.h"
+
 #include <time.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -55,6 +57,8 @@ static void add_kernel(struct buf *b, const struct vm_facts *f) {
         words_add(b, "-append");
         buf_str(b, "quiet loglevel=0 panic=-1 reboot=t audit=0 lsm=landlock cgroup_no_v1=all cryptomgr.notests "
                    "rcupdate.rcu_expedited=1 8250.nr_uarts=0 no_timer_check");
+        if (f->files > 0)
+                buf_printf(b, " " VM_FILES_WORD "%u", f->files);
         /* An emulator remembers translated code by page, and forgets it when the machine writes there; of virtiofsd's
          * writes it knows nothing. So the machine writes to every page before it gives it to anybody. What the emulated
          * processor does not have cannot be exploited in it. */

@@ -18,6 +18,7 @@ struct vm_facts {
         uint64_t memory; /* of the sandbox: the machine has VM_MEMORY_OVERHEAD more */
         unsigned cpus;
         unsigned tsc_khz; /* of this host's clock */
+        unsigned files;   /* that virtiofsd can have open: the machine's kernel remembers no more; 0: not said */
         int line;         /* a connected stream */
         int tree;         /* a stream to virtiofsd */
         int live;         /* to another */

@@ -1,4 +1,5 @@
-/* PID 1 of a sandbox. For one that lives, "serve" or "dial PATH" (serve.c); here, of one that `stockade run` started:
+/* PID 1 of a sandbox. For one that lives, "serve" or "dial PATH", or these with "-leaves" (serve.c); here, of one that
+ * `stockade run` started:
  *
  * Starts one command, passes signals on to it, reaps whatever is orphaned, reports how the command ended, and goes;
  * the kernel then ends everything else in the pid namespace. It runs under the same filter and rules as the command,
@@ -44,12 +45,14 @@ int main(int argc, char **argv) {
         knockout_skip_environment();
         if (!knockout_off(KNOCKOUT_INIT) && prctl(PR_SET_DUMPABLE, 0) < 0)
                 return 125;
-        if (argc >= 3 && str_eq(argv[1], "dial"))
-                return serve_dial(argv[2]);
+        if (argc >= 3 && (str_eq(argv[1], "dial") || str_eq(argv[1], "dial-leaves")))
+                return serve_dial(argv[2], str_eq(argv[1], "dial-leaves"));
         if (fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0)
                 return 125;
         if (argc >= 2 && str_eq(argv[1], "serve"))
-                return serve_main();
+                return serve_main(false);
+        if (argc >= 2 && str_eq(argv[1], "serve-leaves"))
+                return serve_main(true);
         if (argc < 4)
                 return 125;
         bool tty = str_eq(argv[2], "tty");

@@ -16,6 +16,7 @@ static const struct request_kind *const kinds[] = {
         [GUEST_MOVE] = &move_kind,           [GUEST_REMOVE] = &remove_kind, [GUEST_TAR_OUT] = &tar_out_kind,
         [GUEST_TAR_IN] = &tar_in_kind,       [GUEST_WATCH] = &watch_kind,   [GUEST_CONNECT] = &port_kind,
         [GUEST_PROCESSES] = &processes_kind, [GUEST_USAGE] = &usage_kind,   [GUEST_WRITE_IF] = &write_if_kind,
+        [GUEST_LEAF_END] = &leaf_end_kind,
 };
 
 static struct request *find(struct guest *g, uint32_t channel) {

@@ -60,4 +60,5 @@ void request_wake(struct guest *g, struct request *r);
 void request_say(struct guest *g, const struct request *r, struct guest_message *m);
 
 extern const struct request_kind list_kind, stat_kind, mkdir_kind, move_kind, usage_kind, read_kind, write_kind,
-        write_if_kind, remove_kind, tar_out_kind, tar_in_kind, watch_kind, port_kind, processes_kind, runs_kind;
+        write_if_kind, remove_kind, tar_out_kind, tar_in_kind, watch_kind, port_kind, processes_kind, runs_kind,
+        leaf_end_kind;

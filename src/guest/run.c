@@ -15,7 +15,6 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "guest/family.h"
 #include "guest/request.h"
 #include "guest/spawn.h"
 #include "wire/packet.h"
@@ -155,11 +154,11 @@ void run_nudge(struct guest *g) {
         }
 }
 
-static void start(struct guest *g, struct run *r, const struct guest_message *m, const int *leaves) {
+static void start(struct guest *g, struct run *r, const struct guest_message *m, const int *leaves, size_t count) {
         struct spawned s;
         struct err err;
 
-        if (spawn(m, leaves, m->fds, &s, &err) < 0) {
+        if (spawn(m, leaves, count, count == 0 && g->leaves.families, &s, &err) < 0) {
                 failed(r, &err);
                 return;
         }
@@ -170,15 +169,15 @@ static void start(struct guest *g, struct run *r, const struct guest_message *m,
         nudge_later(g);
 }
 
-static int exec(struct guest *g, const struct guest_message *m, const int *leaves) {
+static void exec(struct guest *g, const struct guest_message *m, const int *leaves, size_t count) {
         if (g->run_count >= GUEST_RUNS_MAX) {
                 say_failed(g, m->channel, -EAGAIN, "there are too many runs: forget some that have ended");
-                return 0;
+                return;
         }
         struct run *r = calloc(1, sizeof *r);
         if (!r) {
                 say_failed(g, m->channel, -ENOMEM, "the guest has no memory for another run");
-                return 0;
+                return;
         }
         *r = (struct run){.number = m->channel,
                           .flags = m->flags,
@@ -187,19 +186,24 @@ static int exec(struct guest *g, const struct guest_message *m, const int *leave
                           .start = {.guest = g, .watch = {.ready = outcome_known}, .fd = -EBADF, .asked = true}};
         append(g, r);
         g->run_count++;
-        start(g, r, m, leaves);
-        return 0;
+        start(g, r, m, leaves, count);
 }
 
 int run_exec(struct guest *g, const struct guest_message *m) {
-        int leaves[GUEST_FDS_MAX];
+        int leaves[GUEST_FDS_MAX], r = 0;
+        size_t count = m->fds;
 
         if (find(g, m->channel) || link_claim_fds(&g->link, leaves, m->fds) < 0)
                 return -EBADMSG;
-        int r = exec(g, m, leaves);
-        packet_close(leaves, m->fds);
+        if (count == 0)
+                r = leaf_open(&g->leaves, m->channel, leaves, &count);
+        if (r < 0)
+                say_failed(g, m->channel, r, "could not make a cgroup for the run");
+        else
+                exec(g, m, leaves, count);
+        packet_close(leaves, count);
         serve_wake(g);
-        return r;
+        return 0;
 }
 
 /* --- what is said to a run. Of one that is not there (any more) nothing is said back --- */
@@ -225,9 +229,7 @@ int run_signal(struct guest *g, const struct guest_message *m) {
 
         if (!r || r->ended)
                 return 0;
-        if (!is_starting(r) && g->peer && m->number == SIGKILL && to_group)
-                family_kill(r->pid); /* nobody outside can: see run-end.c of the operator */
-        else if (!is_starting(r))
+        if (!is_starting(r))
                 send_signal(r, m->number, to_group);
         else if (m->number == SIGKILL)
                 send_signal(r, SIGKILL, false); /* it has no group yet */

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/kernel.h"
+#include "guest/family.h"
 #include "guest/memory.h"
 #include "guest/request.h"
 #include "guest/run.h"
@@ -185,6 +186,7 @@ static int begin(struct guest *g) {
         if (child < 0)
                 return child;
         link_init(&g->link);
+        g->leaves.fd = -EBADF;
         g->scratch = memory_map(GUEST_DATA_MAX);
         r = g->scratch ? loop_create(&g->loop, NULL) : -ENOMEM;
         if (r < 0)
@@ -220,7 +222,7 @@ static bool is_wanted(void) {
         return n == 1;
 }
 
-int serve_main(void) {
+int serve_main(bool leaves) {
         static struct guest g;
         struct report up = {.kind = REPORT_SERVING};
         int fd = REPORT_FD;
@@ -230,7 +232,10 @@ int serve_main(void) {
         if (begin(&g) < 0)
                 return 125;
         (void)send(fd, &up, sizeof up, MSG_NOSIGNAL);
-        fd_close(&fd);
+        if (leaves)
+                g.leaves.fd = fd;
+        else
+                fd_close(&fd);
         (void)loop_run(g.loop);
         return 125;
 }
@@ -248,7 +253,7 @@ static int read_secret(struct guest *g) {
         return close(null) < 0 ? -errno : 0;
 }
 
-int serve_dial(const char *path) {
+int serve_dial(const char *path, bool leaves) {
         static struct guest g;
 
         if (path[0] != '/' || strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path)
@@ -256,6 +261,7 @@ int serve_dial(const char *path) {
         g.peer = path;
         if (read_secret(&g) < 0 || begin(&g) < 0)
                 return 125;
+        g.leaves.families = !leaves && family_is_told();
         (void)loop_run(g.loop);
         return 125;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "guest/leaf.h"
 #include "guest/link.h"
 #include "wire/box.h"
 
@@ -31,15 +32,17 @@ struct guest {
         size_t secret_size; /* 0: the keeper takes whoever dials for us */
         struct loop_timer dial;
         unsigned dial_ms; /* until the next attempt */
+        struct leaves leaves;
 };
 
-/* Serves on GUEST_LISTEN_FD for ever; returns only when it cannot begin. */
-int serve_main(void);
+/* Serves on GUEST_LISTEN_FD for ever; returns only when it cannot begin. leaves: in a machine, where whoever we report
+ * to makes the cgroups of runs (wire/leaf.h). */
+int serve_main(bool leaves);
 
 /* In a box, where no descriptor is inherited and nobody waits for a report: connects to the Unix socket at path, and
  * again whenever the connection is gone. That connection is as one that was accepted. If there is a secret on standard
- * input (wire/box.h), it is said first. */
-int serve_dial(const char *path);
+ * input (wire/box.h), it is said first. leaves: they come with EXEC; otherwise runs are told by their families. */
+int serve_dial(const char *path, bool leaves);
 
 /* Something may be said, or read on. */
 void serve_wake(struct guest *g);

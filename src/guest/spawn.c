@@ -2,8 +2,8 @@
  * and nobody has to wait for it. Code inside can stop any process of the sandbox but PID 1, the child too: a parent
  * that waits for it to execute could be held for ever. How it went comes over a pipe that executing closes.
  *
- * What always holds: nothing of a run is executed outside its leaf; a run inherits its three streams and no other
- * descriptor; signals are as a fresh process expects them. Nothing here waits for a child. */
+ * What always holds: nothing of a run is executed outside its leaf or family; a run inherits its three streams and no
+ * other descriptor; signals are as a fresh process expects them. Nothing here waits for a child. */
 #include "guest/spawn.h"
 
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/macro.h"
+#include "guest/family.h"
 
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER _IO('T', 0x41)
@@ -125,6 +126,7 @@ struct child {
         const struct ends *ends;
         const int *leaves;
         size_t leaf_count;
+        uint32_t family; /* the run that it joins the family of; 0: none */
         bool terminal;
 };
 
@@ -148,6 +150,11 @@ _noreturn_ static void become(const struct child *c) {
         for (size_t i = 0; i < c->leaf_count; i++)
                 if (write(c->leaves[i], "0", 1) != 1)
                         fail(c, "cannot enter the cgroup of", c->argv[0]);
+        if (c->family) {
+                errno = -family_join(c->family);
+                if (errno)
+                        fail(c, "cannot be told from other runs:", c->argv[0]);
+        }
         if (setsid() < 0)
                 fail(c, "cannot make a session for", c->argv[0]);
         for (int i = 0; i < 3; i++)
@@ -179,13 +186,19 @@ static int go(const struct guest_message *m, struct child *c, struct err *err) {
         return pid < 0 ? err_set(err, -errno, "cannot start a process for '%.200s'", c->argv[0]) : pid;
 }
 
-int spawn(const struct guest_message *m, const int *leaves, size_t leaf_count, struct spawned *ret, struct err *err) {
+int spawn(const struct guest_message *m, const int *leaves, size_t leaf_count, bool family, struct spawned *ret,
+          struct err *err) {
         bool terminal = m->flags & GUEST_TERMINAL;
         _cleanup_(close_ends) struct ends e = {.ours = {-EBADF, -EBADF, -EBADF},
                                                .theirs = {-EBADF, -EBADF, -EBADF},
                                                .outcome = -EBADF,
                                                .tell = -EBADF};
-        struct child c = {.cwd = m->path, .ends = &e, .leaves = leaves, .leaf_count = leaf_count, .terminal = terminal};
+        struct child c = {.cwd = m->path,
+                          .ends = &e,
+                          .leaves = leaves,
+                          .leaf_count = leaf_count,
+                          .family = family ? m->channel : 0,
+                          .terminal = terminal};
 
         int r = terminal ? open_terminal(&e, m->rows, m->cols) : open_pipes(&e, m->flags & GUEST_STDIN);
         if (r == 0)

@@ -15,9 +15,10 @@ struct spawned {
 };
 
 /* exec is a checked GUEST_EXEC. leaves are files that the process writes "0" to, itself, before anything of the run is
- * executed: if it cannot, there is no run. 0: there is a process that will execute it, or say why it cannot; its parent
- * reaps it. Or -errno, and then nothing is left. */
-int spawn(const struct guest_message *exec, const int *leaves, size_t leaf_count, struct spawned *ret, struct err *err);
+ * executed: if it cannot, there is no run; likewise for the family (family.h) that it joins if family is set. 0: there
+ * is a process that will execute it, or say why it cannot; its parent reaps it. Or -errno, and then nothing is left. */
+int spawn(const struct guest_message *exec, const int *leaves, size_t leaf_count, bool family, struct spawned *ret,
+          struct err *err);
 
 enum { SPAWN_EXECUTES, SPAWN_WAITS };
 

@@ -96,8 +96,7 @@ static void finish(struct task *t) {
                 create_undo(t);
                 return;
         }
-        if (t->sandbox->driver == DRIVER_NATIVE)
-                pool_wanted(t->o, t->sandbox->frozen);
+        pool_wanted(t->o, t->sandbox->frozen, t->sandbox->driver);
         task_finish(t);
 }
 
@@ -293,8 +292,8 @@ void create_sandbox(struct core *o, struct call *call, struct create_request *q)
                 (void)err_hint(&err, "delete those that are not needed");
                 goto refuse;
         }
-        if (!q->snapshot && !q->image && q->driver == DRIVER_NATIVE)
-                s = pool_take(o, q->frozen);
+        if (!q->snapshot && !q->image)
+                s = pool_take(o, q->frozen, q->driver);
         bool pooled = s != NULL;
         if (!s)
                 s = sandbox_new(o, q->frozen);

@@ -243,12 +243,17 @@ bool guest_link_has_room(const struct guest_link *g) {
 
 /* --- requests, our side --- */
 
+/* The version that has a kind of request. */
+static uint32_t since(enum guest_kind kind) {
+        return kind == GUEST_LEAF_END ? 4 : kind == GUEST_WRITE_IF ? 3 : 1;
+}
+
 int guest_link_ask(struct guest_link *g, struct guest_request *r, struct guest_message *m) {
         if (g->stream.over)
                 return -EPIPE;
-        if (!stream_has_room(&g->stream) || (m->kind == GUEST_WRITE_IF && !g->state.hello))
+        if (!stream_has_room(&g->stream) || (since(m->kind) > 1 && !g->state.hello))
                 return -EAGAIN;
-        if (m->kind == GUEST_WRITE_IF && g->state.version < 3)
+        if (g->state.hello && g->state.version < since(m->kind))
                 return -EOPNOTSUPP;
         m->channel = guest_state_ask(&g->state, m, r);
         if (m->channel == 0)

@@ -35,6 +35,7 @@ static const struct answers {
         {GUEST_CONNECT, 0, DATA_IN | DATA_OUT | OPENS | FINISHES, 0},
         {GUEST_PROCESSES, GUEST_PROCESS, 0, 1U << 16},
         {GUEST_USAGE, 0, 0, 0},
+        {GUEST_LEAF_END, 0, 0, 0},
 };
 
 static const struct answers *answers_of(enum guest_kind kind) {

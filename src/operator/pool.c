@@ -1,5 +1,6 @@
 /* The pool. One sandbox is being made at a time, and none while somebody waits for one of his own, so that filling up
- * never slows down those who asked. A plan that nobody asked for in a while loses its place. */
+ * never slows down those who asked. A plan that nobody asked for in a while loses its place; so
+ * does one whose box could not be made, until somebody asks again: each try may ask an engine, or boot a machine. */
 #include "operator/pool.h"
 
 #include "base/log.h"
@@ -14,6 +15,7 @@
 
 struct kind {
         struct frozen *frozen;
+        enum driver driver;
         struct sandbox *ready[256];
         size_t count;
         uint64_t used; /* loop time */
@@ -57,6 +59,7 @@ void pool_json(const struct core *o, struct json *j) {
         for (size_t i = 0; i < p->kind_count; i++) {
                 json_open(j, NULL, '{');
                 json_str(j, "profile", p->kinds[i].frozen->profile);
+                json_str(j, "driver", driver_name(p->kinds[i].driver));
                 json_u64(j, "ready", p->kinds[i].count);
                 json_close(j, '}');
         }
@@ -116,9 +119,9 @@ static void later(struct pool *p, uint64_t ms) {
         loop_timer_set(p->o->loop, &p->timer, loop_now(p->o->loop) + ms);
 }
 
-static struct kind *find(struct pool *p, const struct frozen *f) {
+static struct kind *find(struct pool *p, const struct frozen *f, enum driver d) {
         for (size_t i = 0; i < p->kind_count; i++)
-                if (p->kinds[i].frozen == f)
+                if (p->kinds[i].frozen == f && p->kinds[i].driver == d)
                         return &p->kinds[i];
         return NULL;
 }
@@ -126,13 +129,17 @@ static struct kind *find(struct pool *p, const struct frozen *f) {
 static void made(struct task *t) {
         struct pool *p = t->o->registry->pool;
         struct sandbox *s = t->sandbox;
-        struct kind *k = find(p, s->frozen);
+        struct kind *k = find(p, s->frozen, s->driver);
         bool good = t->error == 0 && s->up && s->guest;
 
         if (!good)
                 log_line(LOG_LEVEL_WARNING, NULL, "no sandbox could be prepared: %s", t->err.text);
         task_end(t);
         p->making = NULL;
+        if (!good && k && k->driver != DRIVER_NATIVE) {
+                kind_clear(p, k);
+                k = NULL;
+        }
         if (good && k && !p->drained && k->count < p->o->conf.pool)
                 k->ready[k->count++] = s;
         else if (s->up)
@@ -157,6 +164,8 @@ static void make(struct pool *p, struct kind *k) {
         struct sandbox *s = sandbox_new(p->o, k->frozen);
         struct task *t = NULL;
 
+        if (s)
+                s->driver = k->driver;
         if (s && k->frozen->disk)
                 s->disk = disk_new(p->o, NULL, k->frozen->disk_size, k->frozen->disk_inodes);
         if (s && (s->disk || !k->frozen->disk))
@@ -201,12 +210,19 @@ static void pool_told(void *data, const struct warden_message *answer, int *fds,
                 log_line(LOG_LEVEL_WARNING, NULL, "blank disks are not kept ready: %s", answer->text);
 }
 
-void pool_wanted(struct core *o, struct frozen *f) {
+static bool is_pooled(const struct core *o, enum driver d) {
+        for (size_t i = 0; i < o->conf.pool_drivers.count; i++)
+                if (driver_find(o->conf.pool_drivers.items[i]) == (int)d)
+                        return true;
+        return false;
+}
+
+void pool_wanted(struct core *o, struct frozen *f, enum driver d) {
         struct pool *p = o->registry->pool;
-        struct kind *k = find(p, f);
+        struct kind *k = find(p, f, d);
 
         /* an authority belongs to an owner's gate, an image may be removed: those are made when they are asked for */
-        if (o->conf.pool == 0 || p->drained || f->trust || f->image_root)
+        if (o->conf.pool == 0 || !is_pooled(o, d) || p->drained || f->trust || f->image_root)
                 return;
         if (!k && p->kind_count == KINDS_MAX) {
                 struct kind *oldest = &p->kinds[0];
@@ -218,7 +234,7 @@ void pool_wanted(struct core *o, struct frozen *f) {
         }
         if (!k) {
                 k = &p->kinds[p->kind_count++];
-                *k = (struct kind){.frozen = frozen_ref(f)};
+                *k = (struct kind){.frozen = frozen_ref(f), .driver = d};
                 if (f->disk && !o->rootless) { /* and blank disks of this kind */
                         struct warden_message m = {.kind = WARDEN_POOL,
                                                    .size = f->disk_size,
@@ -232,8 +248,8 @@ void pool_wanted(struct core *o, struct frozen *f) {
         later(p, REFILL_MS);
 }
 
-struct sandbox *pool_take(struct core *o, struct frozen *f) {
-        struct kind *k = find(o->registry->pool, f);
+struct sandbox *pool_take(struct core *o, struct frozen *f, enum driver d) {
+        struct kind *k = find(o->registry->pool, f, d);
 
         while (k && k->count > 0) {
                 struct sandbox *s = k->ready[--k->count];

@@ -64,7 +64,6 @@ static void judged(void *data, const struct warden_message *answer, int *fds, si
 
 void run_judge(struct run *r) {
         struct sandbox *s = r->sandbox;
-        struct warden_message m = {.kind = WARDEN_LEAF_END, .run = r->number};
 
         if (r->killing)
                 return; /* what kills it also counts it */
@@ -76,8 +75,7 @@ void run_judge(struct run *r) {
                 run_leave(s, number, due, false);
                 return;
         }
-        copy_text(m.id, sizeof m.id, s->id);
-        if (!s->up || warden_call(s->o, &m, NULL, 0, judged, r) < 0)
+        if (!s->up || run_leaf_end(s, r->number, false, judged, r) < 0)
                 run_finish(r, decide(r));
 }
 
@@ -98,7 +96,7 @@ static void kill_again(struct loop_timer *timer) {
         kill_leaf(LOOP_OWNER(timer, struct run, timer));
 }
 
-/* In a box there is no cgroup to kill. */
+/* In a box whose runs have no leaves: neither the warden nor the guest can kill one. */
 static void ask_guest_to_kill(struct run *r) {
         struct guest_message m = {
                 .kind = GUEST_SIGNAL, .channel = r->number, .number = SIGKILL, .flags = GUEST_TO_GROUP};
@@ -138,10 +136,8 @@ static void killed(void *data, const struct warden_message *answer, int *fds, si
 
 static void kill_leaf(struct run *r) {
         struct sandbox *s = r->sandbox;
-        struct warden_message m = {.kind = WARDEN_LEAF_END, .flags = WARDEN_KILL, .run = r->number};
 
-        copy_text(m.id, sizeof m.id, s->id);
-        if (warden_call(s->o, &m, NULL, 0, killed, r) < 0) {
+        if (run_leaf_end(s, r->number, true, killed, r) < 0) {
                 r->timer.fire = kill_again;
                 loop_timer_set(s->o->loop, &r->timer, loop_now(s->o->loop) + AGAIN_MS);
         }
@@ -357,6 +353,7 @@ void run_finish(struct run *r, enum reason reason) {
                 r->ended_ms = wall_ms();
         loop_timer_clear(s->o->loop, &r->timer);
         warden_forget(s->o, r);
+        run_leaf_forget(r);
         viewer_pump_all(r); /* nobody waits for what follows: until it is durable the guest knows how it ended */
         int64_t seq = record_end(r);
         r->over = (struct durable){

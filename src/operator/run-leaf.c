@@ -1,5 +1,8 @@
 /* The cgroup leaves of runs after their end. A leaf goes with its last process: what a run started in the background
- * may live on in it, has no more time than the run had (time.run), and is killed when that is over. */
+ * may live on in it, has no more time than the run had (time.run), and is killed when that is over.
+ *
+ * The warden has the leaves, unless the box has a kernel of its own: then the guest is asked. What it says of a run is
+ * believed no more than anything else that it says, but nobody else knows. */
 #include <stdio.h>
 
 #include "operator/life.h"
@@ -54,6 +57,120 @@ void run_tell_counts(struct sandbox *s, uint32_t run, const struct warden_usage 
                 run_tell_limit(s, run, "limits.processes");
 }
 
+/* --- ending one --- */
+
+/* One that is being asked for. */
+struct leaf_end {
+        struct leaf_end *next;
+        struct core *o;
+        char sandbox[STORE_ID];
+        uint32_t run;
+        bool kill;
+        struct guest_request request;
+        struct warden_usage usage; /* what the warden said of the whole box */
+        warden_done *done;         /* NULL: nobody wants to know any more */
+        void *data;
+};
+static struct leaf_end *leaf_ends;
+
+static void leaf_end_say(struct leaf_end *e, const struct warden_message *answer) {
+        if (e->done)
+                e->done(e->data, answer, NULL, 0);
+        e->done = NULL;
+}
+
+static void leaf_end_free(struct leaf_end *e) {
+        for (struct leaf_end **p = &leaf_ends; *p; p = &(*p)->next)
+                if (*p == e) {
+                        *p = e->next;
+                        break;
+                }
+        free(e);
+}
+
+void run_leaf_forget(const void *data) {
+        for (struct leaf_end *e = leaf_ends; e; e = e->next)
+                if (e->data == data)
+                        e->done = NULL;
+}
+
+static void take_number(uint64_t from, uint64_t *to) {
+        if (from != UINT64_MAX)
+                *to = from;
+}
+
+static void guest_said(struct guest_request *r, const struct guest_message *m) {
+        struct leaf_end *e = LOOP_OWNER(r, struct leaf_end, request);
+        struct warden_message answer = {.kind = WARDEN_ANSWER, .error = m->error, .usage = e->usage, .text = m->text};
+
+        if (answer.error == -ECONNRESET)
+                answer.error = -EBUSY;
+        if (answer.error == -EOPNOTSUPP && !e->kill)
+                answer.error = 0; /* a guest that knows no more than the warden */
+        if (answer.error == 0 || answer.error == -EBUSY) {
+                take_number(m->numbers[GUEST_LEAF_CPU], &answer.usage.cpu_us);
+                take_number(m->numbers[GUEST_LEAF_MEMORY], &answer.usage.memory_peak);
+                take_number(m->numbers[GUEST_LEAF_OOMS], &answer.usage.oom_kills);
+                take_number(m->numbers[GUEST_LEAF_REFUSALS], &answer.usage.fork_refusals);
+        }
+        leaf_end_say(e, &answer);
+        leaf_end_free(e);
+}
+
+/* A frozen guest hears it when it goes on, and nobody waits for that. 0 if it was asked. */
+static int ask_guest(struct leaf_end *e, struct warden_message *answer) {
+        struct guest_message m = {.kind = GUEST_LEAF_END, .run = e->run, .flags = e->kill ? GUEST_KILL : 0U};
+        const struct sandbox *s = sandbox_find(e->o, e->sandbox);
+
+        if (!s || !s->up || !s->guest)
+                return -EPIPE;
+        e->usage = answer->usage;
+        e->request = (struct guest_request){.end = guest_said};
+        int r = guest_link_ask(s->guest, &e->request, &m);
+        if (r == 0 && (s->state != STATE_RUNNING || s->pressed)) {
+                answer->error = e->kill ? 0 : -EBUSY;
+                leaf_end_say(e, answer);
+        }
+        return r;
+}
+
+static void warden_said(void *data, const struct warden_message *said, int *fds, size_t fd_count) {
+        struct leaf_end *e = data;
+        struct warden_message answer = *said;
+
+        (void)fds;
+        (void)fd_count;
+        if (said->error == -EOPNOTSUPP) {
+                int r = ask_guest(e, &answer);
+
+                if (r == 0)
+                        return;
+                if (!e->kill) /* an old guest does not know either; another may later */
+                        answer.error = r == -EOPNOTSUPP ? 0 : -EBUSY;
+        }
+        leaf_end_say(e, &answer);
+        leaf_end_free(e);
+}
+
+int run_leaf_end(struct sandbox *s, uint32_t run, bool kill, warden_done *done, void *data) {
+        struct warden_message m = {.kind = WARDEN_LEAF_END, .run = run, .flags = kill ? WARDEN_KILL : 0};
+        struct leaf_end *e = malloc(sizeof *e);
+
+        if (!e)
+                return -ENOMEM;
+        *e = (struct leaf_end){.next = leaf_ends, .o = s->o, .run = run, .kill = kill, .done = done, .data = data};
+        copy_text(e->sandbox, sizeof e->sandbox, s->id);
+        copy_text(m.id, sizeof m.id, s->id);
+        int r = warden_call(s->o, &m, NULL, 0, warden_said, e);
+        if (r < 0)
+                free(e);
+        else
+                leaf_ends = e;
+        return r;
+}
+
+/* --- what is left --- */
+
 /* What it started in the background lives on: looked at again when another run ends, and ended when its time is over.
  */
 static void leaf_left(void *data, const struct warden_message *answer, int *fds, size_t fd_count) {
@@ -70,15 +187,13 @@ static void leaf_left(void *data, const struct warden_message *answer, int *fds,
 }
 
 static void leave(struct sandbox *s, uint32_t run, uint64_t due, bool kill, bool first) {
-        struct warden_message m = {.kind = WARDEN_LEAF_END, .run = run, .flags = kill ? WARDEN_KILL : 0};
         struct whose *w = whose_new(s, run);
 
         if (!w)
                 return;
         w->due = due;
         w->first = first;
-        copy_text(m.id, sizeof m.id, s->id);
-        if (warden_call(s->o, &m, NULL, 0, leaf_left, w) < 0)
+        if (run_leaf_end(s, run, kill, leaf_left, w) < 0)
                 free(w);
 }
 

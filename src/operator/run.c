@@ -78,7 +78,7 @@ static void spare_gone(void *data, const struct warden_message *answer, int *fds
         (void)fds;
         (void)fd_count;
         s->spare = (struct spare){0};
-        if (answer->error == 0 && s->next_run == run + 1)
+        if ((answer->error == 0 || answer->error == -EOPNOTSUPP) && s->next_run == run + 1)
                 s->next_run = run; /* nothing ever ran under this number */
         for (const struct run *r = s->runs; r; r = r->next)
                 if (r->phase == RUN_WAITING && r->number == 0) {

@@ -13,6 +13,7 @@
 
 #include "operator/call.h"
 #include "operator/sandbox.h"
+#include "operator/warden-link.h"
 
 #define RUN_COMMAND_MAX (32 * 1024)   /* bytes of its command in records */
 #define RUN_LOG_KEEP    (16ULL << 20) /* bytes kept of each output */
@@ -101,6 +102,9 @@ void run_tell_counts(struct sandbox *s, uint32_t run, const struct warden_usage 
 void run_leave(struct sandbox *s, uint32_t run, uint64_t due,
                bool kill);                                     /* its leaf goes if it is empty, or is noted */
 void run_end_leaf(struct sandbox *s, uint32_t run, bool kill); /* of a run that is over; what lives on in it is noted */
+/* Ends a leaf (kill), or removes it if nothing lives in it: answered as WARDEN_LEAF_END. 0, or -errno and no answer. */
+int run_leaf_end(struct sandbox *s, uint32_t run, bool kill, warden_done *done, void *data);
+void run_leaf_forget(const void *data); /* no answer with this data any more */
 void run_stale_add(struct sandbox *s, uint32_t run, uint64_t due);
 void run_stale_ask(struct sandbox *s);             /* is what earlier runs left still there? */
 void run_stale_look(struct sandbox *s);            /* kills what has outlived its time */

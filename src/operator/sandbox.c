@@ -267,6 +267,7 @@ uint64_t sandbox_put(struct sandbox *s, bool whole) {
         copy_text(row.reason, sizeof row.reason, reason_name(s->reason));
         copy_text(row.profile, sizeof row.profile, s->profile);
         copy_text(row.driver, sizeof row.driver, driver_name(s->driver));
+        copy_text(row.driver_why, sizeof row.driver_why, s->driver_why);
         copy_text(row.image, sizeof row.image, s->image ? s->image->id : "");
         copy_text(row.disk, sizeof row.disk, s->disk ? s->disk->id : "");
         copy_text(row.origin, sizeof row.origin, s->origin);
@@ -320,6 +321,7 @@ int sandbox_load(struct core *o, const struct store_sandbox *row, struct sandbox
         if (!s)
                 return err_set(err, -ENOMEM, "could not load sandbox %s", row->id);
         s->driver = (enum driver)driver;
+        copy_text(s->driver_why, sizeof s->driver_why, row->driver_why);
         copy_text(s->id, sizeof s->id, row->id);
         copy_text(s->profile, sizeof s->profile, row->profile);
         copy_text(s->origin, sizeof s->origin, row->origin);

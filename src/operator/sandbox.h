@@ -142,7 +142,7 @@ struct sandbox {
         bool adopted;    /* from another operator, and its guest has not said which runs it knows */
         bool networked;  /* the gate has its sockets, or will */
         enum driver driver;
-        char driver_why[DRIVER_WHY]; /* how it came to be this one; "": not known any more */
+        char driver_why[DRIVER_WHY]; /* how it came to be this one; "": not known */
         struct image *image;
         struct disk *disk; /* NULL: memory */
         struct layers layers;

@@ -11,7 +11,8 @@ static const struct family_column columns[] = {
         COLUMN(NUMBER, store_sandbox, started_ms), COLUMN(NUMBER, store_sandbox, ended_ms),
         COLUMN(NUMBER, store_sandbox, used_ms),    COLUMN(NUMBER, store_sandbox, generation),
         COLUMN(NUMBER, store_sandbox, next_run),   COLUMN(NUMBER, store_sandbox, cpu_us),
-        COLUMN_BLOB(store_sandbox, policy),        COLUMN_BLOB(store_sandbox, plan),
+        COLUMN(TEXT, store_sandbox, driver_why),   COLUMN_BLOB(store_sandbox, policy),
+        COLUMN_BLOB(store_sandbox, plan),
 };
 
 /* Not REPLACE: that removes the row first, and its runs with it. */
@@ -21,16 +22,17 @@ const struct family family_sandbox = {
         .columns = columns,
         .column_count = ELEMENTSOF(columns),
         .put = {"INSERT INTO sandbox (id, owner, name, state, reason, profile, driver, image, disk, layers, origin,"
-                "  created_ms, started_ms, ended_ms, used_ms, generation, next_run, cpu_us)"
-                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
+                "  created_ms, started_ms, ended_ms, used_ms, generation, next_run, cpu_us, driver_why)"
+                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
                 " ON CONFLICT (id) DO UPDATE SET owner = ?2, name = ?3, state = ?4, reason = ?5, profile = ?6,"
                 "  driver = ?7, image = ?8, disk = ?9, layers = ?10, origin = ?11, created_ms = ?12, started_ms = ?13,"
-                "  ended_ms = ?14, used_ms = ?15, generation = ?16, next_run = ?17, cpu_us = ?18",
+                "  ended_ms = ?14, used_ms = ?15, generation = ?16, next_run = ?17, cpu_us = ?18,"
+                "  driver_why = ?19",
                 "INSERT INTO sandbox_frozen (sandbox, policy, plan)"
-                " SELECT ?1, ?19, ?20 WHERE ?19 IS NOT NULL OR ?20 IS NOT NULL"
-                " ON CONFLICT (sandbox) DO UPDATE SET policy = coalesce(?19, policy), plan = coalesce(?20, plan)"},
+                " SELECT ?1, ?20, ?21 WHERE ?20 IS NOT NULL OR ?21 IS NOT NULL"
+                " ON CONFLICT (sandbox) DO UPDATE SET policy = coalesce(?20, policy), plan = coalesce(?21, plan)"},
         .remove = "DELETE FROM sandbox WHERE id = ?1",
         .load = "SELECT id, owner, name, state, reason, profile, driver, image, disk, layers, origin, created_ms,"
-                "  started_ms, ended_ms, used_ms, generation, next_run, cpu_us, policy, plan"
+                "  started_ms, ended_ms, used_ms, generation, next_run, cpu_us, driver_why, policy, plan"
                 " FROM sandbox LEFT JOIN sandbox_frozen ON sandbox = id ORDER BY created_ms, id",
 };

@@ -75,6 +75,8 @@ static const char *const steps[] = {
         /* Keys for SSH that a machine let in end with the token that it had. */
         [6] = "ALTER TABLE ssh_key ADD COLUMN capability TEXT NOT NULL DEFAULT '';"
               "ALTER TABLE ssh_key ADD COLUMN expires_ms INTEGER NOT NULL DEFAULT 0;",
+        /* How a sandbox came to have its driver. */
+        [7] = "ALTER TABLE sandbox ADD COLUMN driver_why TEXT NOT NULL DEFAULT '';",
 };
 
 unsigned migrate_newest(void) {

@@ -42,6 +42,7 @@ struct store_sandbox {
         char reason[24]; /* why it ended, as in section 4 */
         char profile[STORE_NAME];
         char driver[16];
+        char driver_why[160]; /* in words; "": nobody knows */
         char image[STORE_ID];
         char disk[STORE_ID];                                /* the top disk; "": memory */
         char layers[64 * STORE_ID];                         /* newest first, with spaces between */

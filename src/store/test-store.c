@@ -77,6 +77,7 @@ static struct store_sandbox sandbox(const char *id, uint64_t created) {
                                   .reason = "",
                                   .profile = "medium",
                                   .driver = "native",
+                                  .driver_why = "it was asked for",
                                   .image = "00000000000000aa",
                                   .disk = "00000000000000bb",
                                   .layers = "00000000000000cc 00000000000000dd",
@@ -536,6 +537,10 @@ static void what_is_revoked_stays_revoked(void) {
         ROWS_2 "INSERT INTO revoked VALUES ('x','eth:0x1',1,2);"                                                       \
                "INSERT INTO capability VALUES ('y','eth:0x1','ci',1,2,3,0,x'7b7d');"
 
+#define ROWS_5                                                                                                         \
+        "INSERT INTO data_key VALUES ('" A "',1,x'01');"                                                               \
+        "INSERT INTO secret VALUES ('" A "','N',1,x'02');"
+
 #define ROWS_4 ROWS_3 "INSERT INTO ssh_key VALUES ('" A "','SHA256:x','agent','ssh-ed25519','',1);"
 
 static void every_older_schema_comes_along(void) {
@@ -551,8 +556,8 @@ static void every_older_schema_comes_along(void) {
                 [2] = ROWS_2,
                 [3] = ROWS_3,
                 [4] = ROWS_4,
-                [5] = ROWS_4 "INSERT INTO data_key VALUES ('" A "',1,x'01');"
-                             "INSERT INTO secret VALUES ('" A "','N',1,x'02');",
+                [5] = ROWS_4 ROWS_5,
+                [6] = ROWS_3 "INSERT INTO ssh_key VALUES ('" A "','SHA256:x','agent','ssh-ed25519','',1,'',0);" ROWS_5,
         };
 
         for (unsigned version = 1; version < migrate_newest(); version++) {

@@ -82,7 +82,6 @@ static const struct row {
          "gVisor lists PID 1's descriptors to the same user; that one can be taken is tried by steal-descriptor"},
         {"mount-flags", D(GVISOR), WITHIN,
          "gVisor does not show nosuid and nodev; what they are for is tried by setid-program, mknod-block, mknod-char"},
-        {"devices", D(GVISOR), WITHIN, "gVisor has devices of its own, made in its own kernel, and none of the host's"},
         {"kill-init", D(GVISOR), WITHIN,
          "gVisor does not shield PID 1 from its own user: who ends it ends the sandbox that he is in, and no other"},
 };
@@ -115,11 +114,6 @@ const char *exempt_why(const char *driver, const char *check) {
 
 const char *exempt_within(const char *driver, const char *check) {
         return find(driver, check, WITHIN);
-}
-
-/* Devices of gVisor's own kernel, which are in every box: the check 'devices' names them. */
-const char *exempt_places(const char *driver) {
-        return exempt_driver(driver) == JUDGED_GVISOR ? ",/dev/net/tun,/dev/fuse" : "";
 }
 
 int exempt_check(struct err *err) {

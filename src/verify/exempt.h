@@ -12,7 +12,5 @@ const char *exempt_why(const char *driver, const char *check);
 /* Why it is no hole that the attempt works under this driver: what it reaches is the box's own. NULL: it is one. To be
  * asked only where the host saw nothing of it. */
 const char *exempt_within(const char *driver, const char *check);
-/* Further places that a sandbox of this driver may open for writing, ",PATH,PATH"; "" if there are none. */
-const char *exempt_places(const char *driver);
 /* Every row names a check that there is. */
 int exempt_check(struct err *err);

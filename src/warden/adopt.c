@@ -134,7 +134,7 @@ static void adopt(struct sandbox *s) {
         s->state = SANDBOX_RUNNING;
         if (sandbox_cgroup(s, &c) == 0) {
                 (void)cgroup_run_each(&c, count_leaf, &s->leaves);
-                if (s->driver != DRIVER_NATIVE) /* was said of runs that ended before, or is nobody's */
+                if (!sandbox_is_on_host(s)) /* was said of runs that ended before, or is nobody's */
                         sandbox_refusals_new(s, &c, &before);
                 cgroup_close(&c);
         }

@@ -283,6 +283,10 @@ int sandbox_cgroup(const struct sandbox *s, struct cgroup *ret) {
         return s->nest ? cgroup_nest_find(s->nest, s->id, ret) : -EOPNOTSUPP;
 }
 
+bool sandbox_is_on_host(const struct sandbox *s) {
+        return s->driver == DRIVER_NATIVE || s->driver == DRIVER_DOCKER;
+}
+
 const struct cgroup_owner *sandbox_owner(const struct sandbox *s, struct cgroup_owner *ret) {
         if (s->slot < 0)
                 return NULL;
@@ -403,7 +407,7 @@ void sandbox_measure(const struct sandbox *s, const struct cgroup *c, struct war
         struct sum sum = {c, ret, c->home[CGROUP_MEMORY] != c->into};
 
         sandbox_usage_whole(c, ret);
-        if (s->driver == DRIVER_NATIVE)
+        if (sandbox_is_on_host(s))
                 add_refusals(ret, sum.ooms ? s->ended_ooms : 0, s->ended_refusals);
         if (s->leaves > 0)
                 (void)cgroup_run_each(c, add_leaf, &sum);

@@ -48,9 +48,9 @@ static int open_cgroup(struct request *q, bool for_runs, struct cgroup *ret) {
         return r < 0 ? err_set(&q->err, r, "cannot open the cgroups of sandbox '%s'", q->s->id) : 0;
 }
 
-/* Processes in a box are in no cgroup that could be named inside. */
+/* In a kernel of their own, processes are in no cgroup of this one. */
 static bool has_leaves(const struct sandbox *s) {
-        return s->nest && s->driver == DRIVER_NATIVE;
+        return s->nest && sandbox_is_on_host(s);
 }
 
 int use_leaf(struct request *q) {
@@ -101,8 +101,8 @@ struct kill {
         struct loop_timer timer;
 };
 
-/* A box has no cgroup for each run. What was refused in the whole of it since it was last asked is said of the run that
- * ends now: with several at once it may be another's. */
+/* A box with a kernel of its own has none of our cgroups for each run. What was refused in the whole of it since it was
+ * last asked is said of the run that ends now: with several at once it may be another's. */
 static void count_in_box(struct sandbox *s, struct warden_usage *usage) {
         struct cgroup c;
 
@@ -119,7 +119,7 @@ static int end_leaf(struct sandbox *s, uint32_t run, bool kill, unsigned looks, 
         memset(usage, 0xff, sizeof *usage);
         if (!has_leaves(s)) {
                 count_in_box(s, usage);
-                return kill ? -EOPNOTSUPP : 0;
+                return kill || !sandbox_is_on_host(s) ? -EOPNOTSUPP : 0;
         }
         int r = cgroup_nest_find_runs(s->nest, s->id, &c);
         if (r < 0)

@@ -267,6 +267,7 @@ const struct sandbox *sandbox_of_disk(const struct warden *w, const char *disk);
 bool sandbox_uses_image(const struct warden *w, const char *image);
 void sandbox_watch_exit(struct sandbox *s);
 int sandbox_cgroup(const struct sandbox *s, struct cgroup *ret); /* -EOPNOTSUPP: it has none */
+bool sandbox_is_on_host(const struct sandbox *s); /* its processes are this kernel's, so that runs have leaves */
 const struct cgroup_owner *sandbox_owner(const struct sandbox *s, struct cgroup_owner *ret); /* NULL: ourselves */
 bool sandbox_evict(const struct sandbox *s, const struct cgroup *leaf);     /* strangers; false: kill nothing in it */
 bool sandbox_evict_all(const struct sandbox *s, const struct cgroup *c);    /* of every leaf */

@@ -78,6 +78,7 @@ static const struct kind kinds[] = {
         [GUEST_FINISH] = {"finish", 0, {}},
         [GUEST_CANCEL] = {"cancel", 0, {}},
         [GUEST_WRITE_IF] = {"write-if", 0, {NUMBER(mode), NUMBER(size), NUMBER(time_ms), NUMBER(inode), PATH(path)}},
+        [GUEST_LEAF_END] = {"leaf-end", GUEST_KILL, {NUMBER(run)}},
 
         [GUEST_STARTED] = {"started", 0, {NUMBER(number)}},
         [GUEST_OUTPUT] = {"output", 0, {NUMBER(stream), NUMBER(offset), REST}},
@@ -102,7 +103,7 @@ static const struct kind kinds[] = {
                         TEXT}},
 };
 static_assert(ELEMENTSOF(kinds) == GUEST_END + 1, "every kind has a row");
-static_assert(GUEST_NUMBERS == 4, "END names every number");
+static_assert(GUEST_NUMBERS == 4 && (int)GUEST_LEAF_NUMBERS == (int)GUEST_NUMBERS, "END names every number");
 static_assert(sizeof(enum guest_stream) == 4, "an enum is a number of 4 bytes");
 
 static const struct kind *kind_of(uint32_t kind) {
@@ -169,6 +170,8 @@ static bool right(const struct guest_message *m) {
         case GUEST_WATCH:
         case GUEST_USAGE:
                 return m->path[0] == '/';
+        case GUEST_LEAF_END:
+                return m->run > 0;
         case GUEST_CONNECT:
                 return m->port > 0;
         case GUEST_STARTED:

@@ -23,7 +23,7 @@
 #include "base/buf.h"
 #include "wire/wire.h"
 
-#define GUEST_VERSION      3U
+#define GUEST_VERSION      4U
 #define GUEST_LISTEN_FD    4 /* the guest's listening socket, inherited */
 #define GUEST_HEAD         16
 #define GUEST_PAYLOAD_MAX  (256U * 1024)
@@ -75,6 +75,9 @@ enum guest_kind {
                           * already (its END may be under way) nothing is said */
         GUEST_WRITE_IF,  /* since version 3: as WRITE, of a file that has this size, time_ms and inode; otherwise END
                           * with -ESTALE */
+        GUEST_LEAF_END,  /* since version 4: run, flags: GUEST_KILL. Of a run that has no leaf outside: what it started
+                          * is ended, or it is asked whether something lives on. END with 0 when nothing does, with
+                          * -EBUSY otherwise, and enum guest_leaf numbers; -EOPNOTSUPP from a guest that cannot tell */
 
         /* from the guest */
         GUEST_STARTED = 64, /* run, number: pid inside */
@@ -100,7 +103,7 @@ enum guest_stream {
         GUEST_OF_REQUEST,         /* CREDIT: the channel is a request's, and this is of its DATA */
 };
 
-/* Flags of EXEC, WRITE, MKDIR, MOVE, REMOVE, SIGNAL, EXITED, RUN, WATCH. */
+/* Flags of EXEC, WRITE, MKDIR, MOVE, REMOVE, SIGNAL, EXITED, RUN, WATCH, LEAF_END. */
 enum {
         GUEST_TERMINAL = 1 << 0, /* exec, run: on a terminal of its own */
         GUEST_STDIN = 1 << 1,    /* exec, run: input follows; otherwise it is empty. A terminal always takes input */
@@ -110,6 +113,7 @@ enum {
         GUEST_ENDED = 1 << 5,      /* run: has ended; number is its wait status; error, rusage are its result */
         GUEST_NO_REPLACE = 1 << 6, /* write, move: -EEXIST when the target is there */
         GUEST_OPEN = 1 << 7,       /* run, exited: some process still holds its output, so more may come */
+        GUEST_KILL = 1 << 8,       /* leaf-end: whatever lives is killed, and waited for */
 };
 
 enum guest_change {
@@ -123,6 +127,8 @@ enum guest_change {
 };
 
 enum guest_usage { GUEST_BYTES, GUEST_BYTES_FREE, GUEST_INODES, GUEST_INODES_FREE, GUEST_NUMBERS };
+/* What a run and all that it started have used and were refused; UINT64_MAX: not known. */
+enum guest_leaf { GUEST_LEAF_CPU, GUEST_LEAF_MEMORY, GUEST_LEAF_OOMS, GUEST_LEAF_REFUSALS, GUEST_LEAF_NUMBERS };
 enum { GUEST_WRITE_TIME = 1, GUEST_WRITE_INODE }; /* numbers of the END of WRITE, since version 3 */
 
 struct guest_rusage {
@@ -135,7 +141,7 @@ struct guest_message {
         uint32_t channel; /* run or request */
         uint32_t flags;
         uint32_t version, features; /* HELLO */
-        uint32_t run;               /* RUN: which one (the channel is the request's) */
+        uint32_t run;               /* RUN, LEAF_END: which one (the channel is the request's) */
         enum guest_stream stream;
         uint64_t offset, length; /* RUN: bytes of input that came, and of these, that were taken */
         const uint8_t *data;
@@ -155,7 +161,7 @@ struct guest_message {
         struct guest_rusage rusage;       /* EXITED, RUN; PROCESS: but for the peak */
         uint64_t size, time_ms, inode;    /* ENTRY; PROCESS: memory, start (ms since 1970) */
         uint64_t numbers[GUEST_NUMBERS];  /* END: of READ, WRITE, TAR_*: bytes, and of TAR_* entries, of WRITE
-                                           * time_ms and inode; enum guest_usage */
+                                           * time_ms and inode; enum guest_usage, guest_leaf */
         uint32_t uid, gid;                /* ENTRY, PROCESS */
 };
 

@@ -11,6 +11,15 @@ union control {
         char space[CMSG_SPACE(PACKET_FDS_MAX * sizeof(int))];
 };
 
+static void attach_fds(struct msghdr *message, union control *control, const int *fds, size_t fd_count) {
+        message->msg_control = control->space;
+        message->msg_controllen = (socklen_t)CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(message);
+        *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        c->cmsg_len = (socklen_t)CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
+}
+
 int packet_send(int socket, const struct iovec *parts, size_t part_count, const int *fds, size_t fd_count) {
         union control control = {0};
         struct iovec copy[4];
@@ -21,18 +30,23 @@ int packet_send(int socket, const struct iovec *parts, size_t part_count, const 
                 return -EINVAL;
         memcpy(copy, parts, part_count * sizeof *parts);
         message.msg_iovlen = (__typeof__(message.msg_iovlen))part_count; /* libcs differ */
-        if (fd_count > 0) {
-                message.msg_control = control.space;
-                message.msg_controllen = (socklen_t)CMSG_SPACE(fd_count * sizeof(int));
-                struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-                *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-                c->cmsg_len = (socklen_t)CMSG_LEN(fd_count * sizeof(int));
-                memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
-        }
+        if (fd_count > 0)
+                attach_fds(&message, &control, fds, fd_count);
         do
                 n = sendmsg(socket, &message, MSG_NOSIGNAL);
         while (n < 0 && errno == EINTR);
         return n < 0 ? -errno : 0;
+}
+
+ssize_t packet_send_some(int socket, const void *bytes, size_t size, const int *fds, size_t fd_count) {
+        union control control = {0};
+        struct iovec part = {(void *)(uintptr_t)bytes, size};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+        assert(fd_count <= PACKET_FDS_MAX);
+        if (fd_count > 0)
+                attach_fds(&message, &control, fds, fd_count);
+        return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static size_t take_fds(struct msghdr *message, int *fds, size_t max) {

@@ -13,6 +13,9 @@
  * descriptors, or -errno. */
 int packet_send(int socket, const struct iovec *parts, size_t part_count, const int *fds, size_t fd_count);
 
+/* As much of a stream as goes now, with descriptors at its first byte: how much that was, or -1 and errno, as send. */
+ssize_t packet_send_some(int socket, const void *bytes, size_t size, const int *fds, size_t fd_count);
+
 /* Receives one packet: its bytes (0 with no descriptor: end of file), -EBADMSG for one that was cut, -EMFILE if we have
  * no descriptors left for those that came along, or -errno. fds has room for fds_max, at most PACKET_FDS_MAX.
  * Descriptors are the caller's from here on, close-on-exec; after an error there are none. */

@@ -1,33 +1,22 @@
 """Tests of sandboxes that live (tests/operator) that do not hold in a box, each with its reason. Everything else has to.
 
-`boxes` is for all of them, the rest for one driver. A name that no test has is an error: so is one that is needed no more
-and was left here, since whoever removes a reason removes its line."""
-POOL = "the pool keeps native sandboxes alone"
-TREE = "a run in a box has no cgroup: what it started in a session of its own lives until the sandbox ends"
-
-BOXES = {
-    "test_life.py::test_the_pool": POOL,
-    "test_life_adopt.py::test_orphans_are_removed": POOL,
-    "test_life_network.py::test_the_network_and_its_rules[2]": POOL,
-    "test_life_runs.py::test_time_ends_a_run_and_all_it_started": TREE,
-    "test_life_runs.py::test_the_background_has_no_more_time_than_its_run[False]": TREE,
-    "test_life_runs.py::test_the_background_has_no_more_time_than_its_run[True]": TREE,
-    "test_life_runs.py::test_running_out_of_memory_names_the_run":
-        "memory is counted for the whole box: it ends whole, and nobody outside knows which run it was",
-}
+A name that no test has is an error: so is one that is needed no more and was left here, since whoever removes a reason
+removes its line."""
 OF = {
     "gvisor": {
+        "test_life_runs.py::test_running_out_of_memory_names_the_run":
+            "its kernel has no cgroups, and what it uses is one memory outside: it ends whole, and nobody knows which run it was",
         "test_life_runs.py::test_a_terminal": "its terminals do not show control characters (^C) as Linux does",
-        "test_life_disks.py::test_long_chains_become_short": "ls of coreutils 9 asks this runsc for a flag that it does not know",
     },
     "docker": {},
     "microvm": {},
+    "firecracker": {},
 }
 
 
 def deselect(driver, items, config):
     """Called when a suite was collected for another driver than native: what is listed here is not tried."""
-    listed = {**BOXES, **OF[driver]}
+    listed = OF[driver]
     short = {item: item.nodeid.rpartition("/")[2] for item in items}
     gone = [item for item in items if short[item] in listed]
     files = {name.partition("::")[0] for name in short.values()}

@@ -2,11 +2,12 @@
 
 It judges questions by the description itself: methods and paths, the bodies' schemas (with nothing that they do not
 name), and when a question may be asked ("Pre-boot only", "Post-boot only", a fresh process, a paused machine).
+Moods are what it does wrong: a question, or "jailer" or "boot", to what comes instead of the answer.
 As a program it stands in for the jailer, too: it takes its words, makes of the root what the jailer would, serves the
 API there and boots what it is told in QEMU, emulated. QEMU has no vsock without the host's kernel, so that the
 machine's streams are virtio-serial ports, each connected to the socket that Firecracker would connect to.
 
-The description is not part of this project. DESCRIPTION says where one may lie; tests that need it are skipped without.
+The description is not part of this project: where there is none, it judges by what of it is in fc_described.py.
 """
 import argparse
 import ctypes
@@ -26,7 +27,10 @@ import threading
 
 import yaml
 
-DESCRIPTION = os.environ.get("STOCKADE_FIRECRACKER_API", "/usr/share/doc/firecracker/firecracker.yaml")
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import fc_described  # noqa: E402
+
+DESCRIPTION = fc_described.FOUND
 LIBC = ctypes.CDLL(None, use_errno=True)
 KINDS = {"string": str, "boolean": bool, "object": dict, "array": list}
 
@@ -37,12 +41,16 @@ class Wrong(Exception):
 
 class Description:
     def __init__(self, path=DESCRIPTION):
-        with open(path, encoding="utf-8") as f:
-            self.text = yaml.load(f, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self.text = fc_described.OURS if path is None else self.load(path)
         self.version = self.text["info"]["version"]
         # {drive_id} and the like: one part of a path
         self.paths = [(re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/?]+)", path) + r"\Z"), methods)
                       for path, methods in self.text["paths"].items()]
+
+    @staticmethod
+    def load(path):
+        with open(path, encoding="utf-8") as f:
+            return yaml.load(f, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     def operation(self, method, path):
         for pattern, methods in self.paths:
@@ -87,6 +95,28 @@ class Description:
                 self.check(known[key], item, f"{where}.{key}")
 
 
+def read_moods():
+    path = os.environ.get("STOCKADE_STANDIN_MOODS", "")
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def be_moody(mood, write):
+    """True: there is no other answer."""
+    if mood == "die":
+        os._exit(7)
+    if mood == "hang":
+        threading.Event().wait()
+    said = {"cut": b"HTTP/1.1 204 \r\nServer: Fire", "nonsense": b"\0\xff\r\n\r\n", "no JSON": b"HTTP/1.1 200 \r\nContent-Length: 3\r\n\r\n{,}",
+            "huge": b"HTTP/1.1 200 \r\nContent-Length: 100000000\r\n\r\n" + bytes(2 << 20),
+            "refuse": b'HTTP/1.1 400 \r\nContent-Length: 34\r\n\r\n{"fault_message": "no \\u001broom"}'}.get(mood)
+    if said:
+        write(said)
+    return bool(said)
+
+
 def unique(pairs):
     if len({key for key, _ in pairs}) < len(pairs):
         raise Wrong("a key is there twice")
@@ -97,10 +127,10 @@ class Standin:
     """state: what GET / says. told: path → body, of what was accepted; asked: all of it, in order. boot(told) and
     link(body) are called when the machine starts, and when it gets a link: Firecracker opens its tap then."""
 
-    def __init__(self, socket, description, boot=lambda told: None, link=lambda body: None):
-        self.description, self.boot, self.link = description, boot, link
+    def __init__(self, socket, description, boot=lambda told: None, link=lambda body: None, moods=None):
+        self.description, self.boot, self.link, self.moods = description, boot, link, moods or {}
         self.state, self.told, self.asked = "Not started", {}, []
-        self.lock = threading.Lock()
+        self.lock, self.runs = threading.Lock(), threading.Event()  # runs: and whoever started it was told
         standin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -130,6 +160,9 @@ class Standin:
 
     def answer(self, handler):
         text = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        if be_moody(self.moods.get(f"{handler.command} {handler.path}"), handler.wfile.write):
+            handler.close_connection = True
+            return
         try:
             with self.lock:
                 said = self.judge(handler.command, handler.path, text)
@@ -142,6 +175,8 @@ class Standin:
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         handler.wfile.write(head.encode() + b"\r\n" + body)
+        if self.state == "Running":
+            self.runs.set()
 
     def judge(self, method, path, text):
         operation, names = self.description.operation(method, path)
@@ -280,9 +315,14 @@ def qemu_words(jail, told):
 
 
 def main():
+    moods = read_moods()
+    if moods.get("jailer"):
+        sys.exit("there is no room for another machine")
     jail, started = Jail(sys.argv[1:]), queue.Queue()
-    with Standin(jail.socket, Description(), started.put, jail.open_tap):
+    with Standin(jail.socket, Description(), started.put, jail.open_tap, moods) as standin:
         told = started.get()
+        standin.runs.wait()
+        be_moody(moods.get("boot"), None)
         # by this thread, with which QEMU ends
         qemu = subprocess.Popen(qemu_words(jail, told), stdin=subprocess.DEVNULL, preexec_fn=jail.become,
                                 pass_fds=[jail.tap] if jail.tap is not None else [])

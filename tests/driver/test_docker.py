@@ -14,8 +14,8 @@ import plans
 import pytest
 import wire
 from daemon import Refused, alive, cgroups, new_id, until
-from test_box import (_answers, test_a_second_connection_takes_over, test_an_image, test_much_goes_both_ways,  # pylint: disable=unused-import
-                      test_one_that_does_not_read_holds_up_nobody_else, test_runs_have_no_leaves)
+from test_box import (_answers, test_a_fork_bomb_is_cancelled, test_a_second_connection_takes_over, test_an_image,  # pylint: disable=unused-import
+                      test_much_goes_both_ways, test_one_that_does_not_read_holds_up_nobody_else, test_runs_have_leaves)
 from test_life import refused
 from test_network import DNS, MEMORY, no_way_out, reach, refused_datagrams
 

@@ -7,22 +7,14 @@ import tempfile
 
 import pytest
 
-import fc_standin
+import fc_install
+import needed
 import vm
 from frames import OUT
 from vm import plans
 
-why = vm.missing()
-if not os.path.exists(fc_standin.DESCRIPTION):
-    why = "there is no description of Firecracker's API: STOCKADE_FIRECRACKER_API names one"
-if why:
-    pytest.skip(why, allow_module_level=True)
-if os.geteuid() != 0:
-    pytest.skip("machines are started by root", allow_module_level=True)
-
-STANDIN = """#!/bin/sh
-STOCKADE_FIRECRACKER_API=%s exec /usr/bin/python3 %s "$@"
-"""
+if why := fc_install.missing():
+    needed.missing(why)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +36,7 @@ def place():
 
 @pytest.fixture(scope="module")
 def machine(image, place):
-    for name in ("jailer", "firecracker"):
-        with open(f"{place}/{name}", "w", encoding="utf-8") as f:
-            f.write(STANDIN % (fc_standin.DESCRIPTION, fc_standin.__file__))
-        os.chmod(f"{place}/{name}", 0o755)
+    fc_install.write_programs(place)
     plan = plans.compile_plan(profile="medium").limit("limits.memory", 256 << 20).limit("limits.processes", 40)
     programs = [f"{place}/jailer", f"{place}/firecracker", vm.DRIVER / "stockade-vm-files"]
     with vm.Machine(place, image, plan, more=programs) as m:

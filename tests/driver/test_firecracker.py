@@ -10,39 +10,27 @@ import socket
 import subprocess
 import tempfile
 
-import fc_standin
+import fc_install
 import plans
 import pytest
 import vm
 import wire
-from daemon import alive, cgroups, until
+from daemon import Refused, alive, cgroups, until
+from every_box import test_adoption, test_pauses  # noqa: F401  pylint: disable=unused-import
 from test_box import _answers, below, status
 from test_disks import with_disk  # noqa: F401, pylint: disable=unused-import
 from test_microvm import (  # noqa: F401, pylint: disable=unused-import
-    part, test_a_list_of_programs_is_kept, test_disk, test_more_memory_than_allowed_ends_the_run_alone,
-    test_much_goes_both_ways, test_pauses, test_places_are_of_the_size_asked_for, test_processes_are_counted_inside,
+    part, test_a_list_of_programs_is_kept, test_disk, test_more_files_than_its_server_has_descriptors,
+    test_more_memory_than_allowed_ends_the_run_alone,
+    test_much_goes_both_ways, test_places_are_of_the_size_asked_for, test_processes_are_counted_inside,
     test_terminal, test_the_user_inside_has_no_rights, test_what_was_written_is_not_executed,
     test_without_a_network_there_is_only_loopback)
 from test_network import DENIALS, DNS, MEMORY, reach
 
-if not os.path.exists(fc_standin.DESCRIPTION):
-    pytest.skip("there is no description of Firecracker's API: STOCKADE_FIRECRACKER_API names one", allow_module_level=True)
+fc_install.install()
 
 FIRECRACKER = 4
 PROGRAM = vm.DRIVER / "stockade-box-firecracker"
-STANDIN = """#!/bin/sh
-STOCKADE_FIRECRACKER_API=%s exec /usr/bin/python3 %s "$@"
-"""
-# the stand-ins are where Firecracker would be, for this daemon alone
-DAEMON = """#!/bin/sh
-exec unshare -m sh -c 'mount -t tmpfs x /usr/local/bin && cp %s/jailer %s/firecracker /usr/local/bin && exec %s "$@"' stockaded "$@"
-"""
-
-
-def write_program(path, text):
-    path.write_text(text)
-    os.chmod(path, 0o755)
-
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
@@ -52,8 +40,6 @@ def programs(tmp_path_factory):
     assert made.returncode == 0, made.stderr
     for name in (PROGRAM, vm.DRIVER / "stockade-vm-files"):
         shutil.copy(name, folder)
-    for name in ("jailer", "firecracker"):
-        write_program(folder / name, STANDIN % (fc_standin.DESCRIPTION, fc_standin.__file__))
     return folder
 
 
@@ -61,9 +47,7 @@ def programs(tmp_path_factory):
 def start(make, programs):
     def one(conf=""):
         d = make(conf=f"drivers = native firecracker\n{conf}")
-        write_program(d.state / "stockaded", DAEMON % (programs, programs, d.program))
-        d.program = str(d.state / "stockaded")
-        d.args = ("--boxes", str(programs))
+        d.args, d.driver = ("--boxes", str(programs)), FIRECRACKER
         d.start(args=d.args)
         return d
     return one
@@ -105,6 +89,8 @@ def test_nothing_of_ours_is_root_on_the_host(box, low):
     for pid in (keeper, files):
         assert status(pid)["NoNewPrivs"] == "1" and status(pid)["Seccomp"] == "2"
     assert not {"etc", "home", "root", "sys"} & set(os.listdir(f"/proc/{files}/root"))
+    for pid in below(keeper):  # where its limits are, whoever started it
+        assert pathlib.Path(f"/proc/{pid}/cgroup").read_text() == pathlib.Path(f"/proc/{keeper}/cgroup").read_text()
 
 
 def test_a_shared_folder_is_one(start, inside, low):
@@ -136,6 +122,36 @@ def test_killed_parts_take_the_rest_along(boxes, box, low, which):
     assert boxes.running() == set() and not cgroups(id)
 
 
+@pytest.fixture
+def moods():
+    path = fc_install.PLACE / "moods"
+    yield lambda said: path.write_text(json.dumps(said))
+    path.unlink()
+
+
+@pytest.mark.parametrize("question, mood, sentence", [
+    ("jailer", "die", "ended before it could be asked anything (there is no room for another machine)"),
+    ("GET /", "no JSON", "is not JSON"),
+    ("GET /", "die", "before"),
+    ("PUT /machine-config", "hang", "could not size the machine: Firecracker did not answer within"),
+    ("PUT /boot-source", "cut", "closed the connection before the answer was whole"),
+    ("PUT /vsock", "nonsense", "could not give the machine its line: Firecracker: the answer is not HTTP"),
+    ("PUT /entropy", "huge", "the answer is larger than"),
+    ("PUT /network-interfaces/link", "refuse", "could not give the machine a link: Firecracker says (400) 'no \\x1broom'"),
+    ("PUT /actions", "die", "could not start the machine"),
+    ("boot", "die", "the machine ended before its kernel had booted"),
+    ("boot", "hang", "the machine's kernel did not boot"),
+])
+def test_what_goes_wrong_is_said_and_leaves_nothing(boxes, networked, moods, question, mood, sentence):
+    moods({question: mood})
+    before = set(below(boxes.process.pid))
+    with pytest.raises(Refused) as refused:
+        boxes.begin(networked.limit("limits.memory", 256 << 20), driver=FIRECRACKER)
+    assert sentence in str(refused.value)
+    assert boxes.running() == set()
+    until(lambda: set(below(boxes.process.pid)) <= before)
+
+
 def test_the_network_is_the_gate(boxes, networked, inside):
     id, answer, guest, fds = boxes.begin(networked.limit("limits.memory", 256 << 20), driver=FIRECRACKER)
     assert len(fds) == MEMORY + 1
@@ -156,9 +172,31 @@ def test_the_network_is_the_gate(boxes, networked, inside):
     wire.close(fds)
 
 
-def test_probe_says_what_to_install(programs):
-    if os.path.exists("/usr/local/bin/firecracker") or os.path.exists("/usr/bin/firecracker"):
-        pytest.skip("Firecracker is installed")
-    said = json.loads(subprocess.run([programs / PROGRAM.name, "probe"], check=True, stdout=subprocess.PIPE, timeout=100).stdout)
+def probe(programs):
+    return json.loads(subprocess.run([programs / PROGRAM.name, "probe"], check=True, stdout=subprocess.PIPE, timeout=100).stdout)
+
+
+def test_probe_boots_a_machine(programs):
+    said = probe(programs)
+    assert said["offered"] is True and said["version"].startswith("1.16."), said
+    assert set(said["guarantees"].values()) == {"kept"} and "stand-in" in said["note"]
+
+
+def test_probe_quotes_who_does_not_start(programs, moods):
+    moods({"jailer": "die"})
+    said = probe(programs)
+    assert said["offered"] is False and "(there is no room for another machine)" in said["why"] and said["fix"], said
+
+
+@pytest.mark.parametrize("name", ["firecracker", "jailer"])
+def test_probe_says_what_to_install(programs, name):
+    program = fc_install.PLACE / name
+    text = program.read_text()
+    program.unlink()
+    try:
+        said = probe(programs)
+    finally:
+        program.write_text(text)
+        program.chmod(0o755)
     assert said["driver"] == "firecracker" and said["offered"] is False
-    assert "'firecracker' is not installed" in said["why"] and "jailer" in said["fix"] and "1.16" in said["fix"]
+    assert f"'{name}' is not installed" in said["why"] and "jailer" in said["fix"] and "1.16" in said["fix"]

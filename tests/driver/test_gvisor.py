@@ -2,6 +2,7 @@
 import contextlib
 import errno
 import functools
+import io
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import time
 
 import needed
@@ -82,8 +84,42 @@ def test_starts_serves_and_leaves_nothing(boxes, box, low):
     assert not pathlib.Path("/run/state").exists() and not pathlib.Path("/var/run/runsc").exists()
 
 
-def test_nothing_of_it_is_root_on_the_host(box, low):
-    _, keeper, c = box(low)
+GOFER_CAPS = sum(1 << n for n in (0, 1, 2, 3, 4, 18))  # chown, dac_override, dac_read_search, fowner, fsetid, sys_chroot
+
+
+def is_by_parts(keeper):
+    """Was it started by our own hand (src/driver/runsc-parts.c), and not by `runsc run`?"""
+    return os.path.exists(f"/proc/{keeper}/root/run/state/control")
+
+
+def test_a_runsc_that_is_not_known_starts_its_boxes_itself(make, inside, low, networked, tmp_path):
+    source = pathlib.Path(__file__).parents[2].joinpath("src/driver/runsc-parts.c").read_text()
+    build = source.split("#define BUILD ", 1)[1].split('"')[1].encode()
+    program = pathlib.Path(shutil.which("runsc")).read_bytes()
+    assert build in program[:8192], "another runsc than the one that runsc-parts.c was written for: see there"
+    other = tmp_path / "runsc"
+    other.write_bytes(program.replace(build, build[::-1], 1))
+    other.chmod(0o755)
+    d = make(conf="drivers = native gvisor\n")
+    wrapper = tmp_path / "stockaded"
+    wrapper.write_text(f"#!/bin/sh\nexec unshare -m sh -c 'mount --bind {other} {shutil.which('runsc')} && exec \"$@\"' sh "
+                       f"{d.program} \"$@\"\n")
+    wrapper.chmod(0o755)
+    d.program = wrapper
+    d.start()
+    for plan in (low, networked):
+        _, answer, guest, fds = d.begin(plan, driver=GVISOR)
+        c = inside(guest)
+        assert c.output("echo yes")[0] == "yes\n" and not is_by_parts(answer.pid)
+        assert not fds or reach(c, fds, 5) == b"world\n"
+        wire.close(fds)
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_nothing_of_it_is_root_on_the_host(boxes, inside, low, networked, connected):
+    _, answer, guest, fds = boxes.begin(networked if connected else low, driver=GVISOR)
+    wire.close(fds)
+    keeper, c = answer.pid, inside(guest)
     memory = dict(line.split()[:2] for line in pathlib.Path(f"/proc/{keeper}/smaps_rollup").read_text().splitlines()[1:])
     assert int(memory["Private_Dirty:"]) < 256  # the rest is the program, which all boxes share
     files = {os.readlink(f"/proc/{keeper}/fd/{n}") for n in os.listdir(f"/proc/{keeper}/fd")}
@@ -98,6 +134,20 @@ def test_nothing_of_it_is_root_on_the_host(box, low):
         assert not os.path.samefile(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
         assert not os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")
         assert not os.path.samefile(f"/proc/{pid}/ns/net", f"/proc/{keeper}/ns/net")
+    sentry, gofer = part(keeper, "runsc-sandbox"), part(keeper, "runsc-gofer")
+    for pid, most in ((sentry, 0), (gofer, GOFER_CAPS)):
+        s = status(pid)
+        assert int(s["CapEff"], 16) == int(s["CapPrm"], 16) == most and int(s["CapAmb"], 16) & ~most == 0, s
+        assert not os.path.samefile(f"/proc/{pid}/ns/mnt", f"/proc/{keeper}/ns/mnt")
+        assert not [f for f in os.listdir(f"/proc/{pid}/fd") if os.readlink(f"/proc/{pid}/fd/{f}").startswith("/usr")]
+    assert status(sentry)["Uid"].split() == [str(base + 65534)] * 4
+    root = pathlib.Path(f"/proc/{sentry}/root")
+    assert {p.name for p in root.iterdir()} <= {"proc", "etc"} and not list((root / "proc").iterdir())
+    assert "usr" in {p.name for p in pathlib.Path(f"/proc/{gofer}/root").iterdir()}
+    assert not [f for f in os.listdir(f"/proc/{gofer}/fd") if "input" in os.readlink(f"/proc/{gofer}/fd/{f}")]
+    assert is_by_parts(keeper)
+    at = next(line.split() for line in pathlib.Path(f"/proc/{gofer}/mountinfo").read_text().splitlines() if line.split()[4] == "/")
+    assert {"ro", "nosuid", "nodev"} <= set(at[5].split(",")), at
 
 
 def test_the_user_inside_has_no_rights(box, low):
@@ -122,6 +172,22 @@ for name, call in (("memfd", lambda: libc.memfd_create(b"x", 0)), ("ptrace", lam
         assert line.split()[1:] == ["-1", "True"], tried
 
 
+def test_devices_that_no_plan_has_cannot_be_opened(box, low, medium):
+    for plan in (low, medium):
+        _, _, c = box(plan)
+        said = python(c, """
+import os
+for path in ("/dev/net/tun", "/dev/fuse"):
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        try:
+            os.open(path, flags)
+            print(path, flags, "was opened")
+        except OSError as e:
+            print(e.errno)
+""", number=new_number())
+        assert said.split() == [str(errno.EACCES)] * 4, said
+
+
 _number = iter(range(1000, 1 << 20))
 
 
@@ -141,6 +207,38 @@ def test_what_was_written_is_not_executed(box, low, medium):
         said, code = c.output(f"printf '#!/bin/sh\necho ran' > {place}/script; chmod 755 {place}/script; {place}/script",
                               number=new_number())
         assert (said == "ran\n") == ran and (code == 126) == (not ran), (place, said, code)
+
+
+def test_programs_look_at_files(make, inside, low, medium):
+    """Those of newer systems name AT_NO_AUTOMOUNT, which the kernel of an older runsc refuses."""
+    d = make(conf="drivers = native gvisor\nceiling_whole_tree = yes\n")
+    d.start()
+    for plan in (low, medium, plans.compile_plan(profile="high")):
+        _, _, guest, fds = d.begin(plan, driver=GVISOR)
+        wire.close(fds)
+        c = inside(guest)
+        for script in ("ls -la / /usr/bin", "stat / /etc/passwd", "env -i /bin/ls -l /", "du -s /etc/alternatives", "find /etc/alternatives -ls",
+                       "ls -l /nowhere; test $? = 2"):
+            said, code = c.output(script, number=new_number())
+            assert code == 0 and "Invalid argument" not in said and "ERROR" not in said, (script, said)
+    assert not os.path.exists("/etc/ld.so.preload")
+
+
+def test_what_a_tree_loads_into_its_programs_stays(boxes, inside):
+    """And a disk keeps nothing of the box's but an empty file."""
+    image, disk, show = new_id(), make_disk(boxes), "while read -r line; do echo $line; done </etc/ld.so.preload"
+    tree = tarfile.open(fileobj=io.BytesIO(test_disks.small_image()))
+    files = [(m.name, tree.extractfile(m).read() if m.isfile() else None) for m in tree]
+    for old in (b"", b"/lib/mine.so\n"):
+        test_disks.pump(boxes, "image", test_disks.archive(*files, *([("etc/ld.so.preload", old)] if old else [])), id=image,
+                        size=test_disks.SIZE, inodes=test_disks.INODES, text="test.tar")
+        for driver, ours in ((GVISOR, "/run/stockade/box/preload.so\n"), (NATIVE, "")):
+            id, _, guest, _ = boxes.begin(test_disks.image_plan(), disk=disk, image=image, driver=driver)
+            said, code = inside(guest).output(show)
+            assert code == 0 and "".join(line + "\n" for line in said.splitlines() if line.endswith("/mine.so") or "box" in line
+                                         ) == ours + old.decode(), said
+            boxes.stop(id)
+        image, disk = new_id(), make_disk(boxes)
 
 
 def test_a_list_of_programs_is_kept(box, low, make):
@@ -464,10 +562,19 @@ def test_what_a_box_cannot_do_is_refused(make, low, tmp_path):
     assert d.running() == set() and not list((d.folder / "run/sandboxes").iterdir())
 
 
+def test_less_memory_than_its_kernel_needs_is_refused(boxes, box, low):
+    e = refused(lambda: box(low.limit("limits.memory", (24 << 20) - 1)), ERR_UNENFORCED, "limits.memory: ")
+    assert "24 MiB" in e.text and "24MiB" in e.hint and "runsc" not in e.text
+    assert boxes.running() == set() and not list((boxes.folder / "run/sandboxes").iterdir())
+    _, _, c = box(low.limit("limits.memory", 24 << 20))
+    assert c.output("ls / > /dev/null && echo yes")[0] == "yes\n"
+
+
 def test_probe():
     said = json.loads(subprocess.run([PROGRAM, "probe"], check=True, stdout=subprocess.PIPE, timeout=20).stdout)
     assert said["driver"] == "gvisor" and said["offered"] is True and said["version"] and said["why"] == ""
     assert set(said["guarantees"].values()) == {"kept"} and len(said["guarantees"]) == 12
+    assert "checkpoint: not used" in said["note"]
 
 
 def test_probe_says_what_is_missing():

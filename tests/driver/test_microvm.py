@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -145,7 +146,7 @@ def test_disk(boxes, box, with_disk, inside):  # noqa: F811
     disk = make_disk(boxes)
     id, _, c = box(with_disk, disk=disk)
     said, code = c.output("echo kept > file && ln -s file link && chmod 640 file && mkdir folder; "
-                          "head -c 100m /dev/zero 2>&1 > big; wc -c < big; rm big", cwd=HOME)
+                          "dd if=/dev/zero of=big bs=256k count=400 status=none 2>&1; wc -c < big; rm big", cwd=HOME)
     full, size = said.splitlines()
     assert code == 0 and "No space left" in full and 32 << 20 < int(size) < 64 << 20, said
     boxes.stop(id)
@@ -206,6 +207,27 @@ os.kill(0, 9)
 """, number=1)
     assert said.split() == ["38", str(errno.EAGAIN)], said  # the guest and python itself are the others
     assert c.output("echo on", number=2)[0] == "on\n" and alive(keeper)
+
+
+def test_more_files_than_its_server_has_descriptors(boxes, inside, low):
+    """What the machine's kernel remembers, and what is served outside, would be full: with all that was read, and for good."""
+    resource.prlimit(boxes.process.pid, resource.RLIMIT_NOFILE, (1500, 1500))
+    c = inside(boxes.begin(low.limit("limits.memory", 256 << 20), driver=boxes.driver)[2])
+    c.timeout = 180  # seconds: every file is asked for, and emulated
+    said = python(c, """
+import os
+seen = 0
+for top, _, names in os.walk('/usr/share', onerror=print):
+    for name in names:
+        path = os.path.join(top, name)
+        if os.path.isfile(path) and os.access(path, os.R_OK):
+            seen += 1
+            with open(path, 'rb') as f: f.read(100)
+    if seen > 2500: break
+print(seen > 2500)
+""", number=1)
+    assert said == "True\n", said[-500:]
+    assert c.output("/bin/true && echo on", number=2)[0] == "on\n"
 
 
 def test_terminal(box, low):

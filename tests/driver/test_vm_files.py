@@ -87,6 +87,27 @@ def test_many_names(tree):
     assert not (tree / "folder").exists()
 
 
+def test_a_mapping_of_who_appends(tree):
+    """What is written to the mapping stays where it was written."""
+    inside(tree, """
+        import mmap
+        with open('file', 'a+b') as f, mmap.mmap(f.fileno(), 6) as m:
+            m[0:1] = b'J'; m.flush(); f.write(b'there\\n'); f.flush()
+            assert open('file', 'rb').read() == b'Jello\\nthere\\n'
+    """)
+    assert (tree / "file").read_bytes() == b"Jello\nthere\n"
+
+
+def test_one_file_is_opened_often(tree):
+    """As a library is by every process that uses it."""
+    inside(tree, """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (10000, 10000))
+        held = [os.open('file', os.O_RDONLY) for _ in range(9000)]
+        assert all(os.pread(fd, 5, 0) == b'hello' for fd in held[::1000])
+    """)
+
+
 def test_whose_files_they_are(tree):
     os.chmod(tree / "folder", 0o777)
     inside(tree, """
@@ -107,7 +128,7 @@ def test_what_is_not_there(tree):
             try: what(*args)
             except OSError as e: assert e.errno == why, e
             else: raise SystemExit(9)
-        fails(errno.ENOENT, os.stat, 'none')
+        fails(errno.ENOENT, os.stat, 'none'); fails(errno.ENAMETOOLONG, os.stat, 'a' * 256); fails(errno.ENAMETOOLONG, os.mkdir, 'a' * 1000)
         fails(errno.EEXIST, os.mkdir, 'folder'); fails(errno.ENOTDIR, os.stat, 'file/x')
         fails(errno.EPERM, os.mknod, 'device', 0o20666, os.makedev(1, 3)); fails(errno.EISDIR, os.unlink, 'folder')
         fails(errno.EOPNOTSUPP, os.setxattr, 'file', 'user.x', b'1')

@@ -223,6 +223,15 @@ def test_the_clock_is_right(conn):
     assert 1.9 <= after - before <= spent + 0.1, (before, after, spent)  # it neither stands still nor runs ahead of ours
 
 
+def test_its_time_is_that_of_its_files(conn):
+    """Files have the host's times: a clock of whole seconds would have them made in the future."""
+    before = time.time()
+    code, out, err = sh(conn, "date +%s.%N")
+    after = time.time()
+    assert code == 0, err
+    assert before - 0.1 < float(out) < after + 0.1, (before, out, after)
+
+
 # --- connections over a line that has none ---
 
 def test_a_newer_connection_takes_over(machine):

@@ -44,7 +44,7 @@ def until(condition, seconds=ENOUGH):
 class Guest:
     """A guest as PID 1 of a pid namespace of its own."""
 
-    def __init__(self, program=PROGRAM, wrapper=None, say_go=True):
+    def __init__(self, program=PROGRAM, wrapper=None, say_go=True, verb="serve"):
         self.folder = tempfile.mkdtemp(prefix="stockade-guest-")
         self.path = os.path.join(self.folder, "s")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -54,7 +54,7 @@ class Guest:
         if wrapper is None:
             wrapper = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--pid", "--fork",
                        "--kill-child", "--mount-proc"]
-        argv = [*wrapper, program, "serve", "/"]
+        argv = [*wrapper, program, verb, "/"]
         listen_fd, report_fd = high(listener.detach()), high(theirs.detach())
         self.report = ours
         self.report.settimeout(ENOUGH)

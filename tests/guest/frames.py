@@ -12,7 +12,7 @@ SCROLLBACK = 256 * 1024
 RUNS_MAX = 512
 REQUESTS_MAX = 64
 OUT, ERR, TTY, IN, OF_REQUEST = range(5)
-TERMINAL, STDIN, RECURSIVE, PARENTS, TO_GROUP, ENDED, NO_REPLACE, OPEN = (1 << i for i in range(8))
+TERMINAL, STDIN, RECURSIVE, PARENTS, TO_GROUP, ENDED, NO_REPLACE, OPEN, KILL = (1 << i for i in range(9))
 MADE, REMOVED, CHANGED, ATTRIBUTES, MOVED, LOST = range(1, 7)
 TO_END = 2**64 - 1
 
@@ -50,6 +50,7 @@ KINDS = {
     "finish": (45, []),
     "cancel": (46, []),
     "write-if": (47, [("mode", "I"), ("size", "Q"), ("time_ms", "Q"), ("inode", "Q"), ("path", "s")]),
+    "leaf-end": (48, [("run", "I")]),
     "started": (64, [("number", "i")]),
     "output": (65, [("stream", "I"), ("offset", "Q"), ("data", "*")]),
     "exited": (66, [("number", "i"), ("error", "i"), *_USED, *_NEWEST, ("text", "s")]),

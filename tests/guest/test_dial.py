@@ -97,23 +97,6 @@ def test_a_peer_that_says_nothing_is_not_pressed(box):
     assert time.monotonic() - began < 0.5  # somebody had spoken
 
 
-def test_a_run_is_killed_with_what_it_started(box):
-    box.listen()
-    c = Dialled(box.accept())
-    run = c.sh("sleep 1001 & (setsid sh -c 'trap \"\" TERM HUP; sleep 1002 & sleep 1003; true' &) ; "
-               "setsid sh -c 'sleep 1004; true' & sh -c 'while :; do sleep 0.01 & sleep 0.01; done' & echo up; wait", number=5)
-    other = c.sh("echo up; sleep 1005", number=6)
-    c.wait(lambda: b"up" in run.out and b"up" in other.out)
-    time.sleep(0.3)
-    c.signal(run, signal.SIGKILL, group=True)
-    c.wait(lambda: run.exited)
-    assert os.WTERMSIG(run.exited.number) == signal.SIGKILL
-    said = c.end(c.sh("sleep 0.3; cat /proc/[0-9]*/cmdline | tr '\\0' ' '", number=7)).out.decode()
-    assert "1001" not in said and "1004" not in said and "0.01" not in said, said
-    assert "sleep 1005" in said  # another run's
-    c.close()
-
-
 def test_descriptors_cannot_come_along(box):
     """Who says that they do breaks the protocol; the guest goes on."""
     box.listen()

@@ -269,6 +269,8 @@ class Daemon:
         for key, value in (("listen", "none"), ("local_group", "*"), ("drivers", DRIVER)):
             if not re.search(rf"^{key}\b", conf, re.M):
                 conf = f"{key} = {value}\n{conf}"
+        if re.search(r"^pool = [1-9]", conf, re.M) and "pool_drivers" not in conf:  # boxes wait only where a test is about it
+            conf = f"pool_drivers = {DRIVER}\n{conf}"
         self.config.write_text(conf)
         self.config.chmod(0o644)
         if who:
@@ -496,10 +498,14 @@ class Suite:
         self.engine = None
         if DRIVER == "docker":
             import engine
-            (self.folder / "engine").mkdir()
-            self.engine = engine.Engine(self.folder / "engine")
+            place = self.folder / f"engine-{os.getpid()}"  # cgroups are named so: another suite may run
+            place.mkdir()
+            self.engine = engine.Engine(place)
             self.engine.start()
-        if DRIVER == "microvm":
+        if DRIVER == "firecracker":
+            import fc_install
+            fc_install.install()
+        if DRIVER in ("microvm", "firecracker"):
             import vm
             (self.programs.folder / "microvm").mkdir()
             made = vm.make_image(self.programs.folder / "microvm")

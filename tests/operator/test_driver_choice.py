@@ -50,6 +50,18 @@ def test_native_unless_somebody_asks(client):
     assert (made["driver"], made["driver_why"]) == ("native", "the policy prefers it")
 
 
+def test_why_it_is_this_one_outlives_the_operator(daemon, client):
+    made = client.create(profile="low", driver="native")["id"]
+    other = client.create(profile="medium")["id"]
+    client.ask("stop", sandbox=other)
+    daemon.kill_operator()
+    assert client.ask("show", sandbox=made)["driver_why"] == "it was asked for"
+    assert client.ask("show", sandbox=other)["driver_why"] == "the first of this operator"
+    client.ask("resume", sandbox=other, driver="native")
+    daemon.kill_all()
+    assert client.ask("show", sandbox=other)["driver_why"] == "it was asked for"
+
+
 def test_what_is_not_there(client):
     e = refused(client, profile="low", driver="cardboard")
     assert e.code == "bad_request" and "cardboard" in e.message and "microvm" in e.hint

@@ -93,6 +93,35 @@ def test_cancel_means_cancelled(client, box):
     assert client.cancel(sandbox=box, run=number)["reason"] == "cancelled"  # again
 
 
+OUTRUN = """
+import os, time
+first = os.getpid()
+for _ in range(4):
+    if os.getpid() == first:
+        os.fork()
+os.write(1, b"up")
+while os.getpid() == first:
+    time.sleep(1)
+while True:  # each one lives for a moment, in a session of its own, and its parent is dead
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+def test_nobody_outruns_a_cancel(client, box):
+    with client.call("exec", sandbox=box, argv=["/bin/sleep", "1000"]) as innocent:
+        innocent.event()
+        with client.call("exec", sandbox=box, argv=["/usr/bin/python3", "-c", OUTRUN]) as c:
+            number = c.event()["run"]
+            c.until_out(b"up" * 5)
+            client.cancel(sandbox=box, run=number)
+        def left():
+            return sorted(p["command"] for p in client.processes(sandbox=box)["processes"] if p["pid"] != 1)
+        assert until(lambda: left() == ["/bin/sleep 1000"]), left()
+    assert client.sh(box, "echo fine")["out"] == b"fine\n"
+
+
 def test_background_processes_outlive_their_run(client, box):
     run = client.sh(box, "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo started")
     assert run["out"] == b"started\n" and run["exit_code"] == 0

@@ -354,7 +354,7 @@ export interface Pool {
   ready: number
   size: number
   making: boolean
-  kinds: { profile: string; ready: number }[]
+  kinds: { profile: string; driver: string; ready: number }[]
 }
 
 export interface GateNames {

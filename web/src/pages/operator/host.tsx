@@ -68,7 +68,7 @@ function View({ found: { health, ready, capabilities, pool, load } }: { found: F
         <h2>Pool</h2>
         <p class="quiet small">Sandboxes that were started before somebody asked for them.</p>
         <p>{pool.size === 0 ? 'There is no pool: each sandbox is started when it is asked for.' : `${pool.ready} ready; ${pool.size} of each kind are kept${pool.making ? ', another one is being made' : ''}.`}</p>
-        {pool.kinds.length > 0 && <p class="quiet">{pool.kinds.map((k) => `${k.profile}: ${k.ready}`).join(', ')}</p>}
+        {pool.kinds.length > 0 && <p class="quiet">{pool.kinds.map((k) => `${k.profile}${k.driver === 'native' ? '' : ` (${k.driver})`}: ${k.ready}`).join(', ')}</p>}
       </section>
       <section class="card">
         <h2>Doors</h2>
