@@ -15,6 +15,8 @@
 #include "operator/usage-history.h"
 #include "operator/warden-link.h"
 
+#define CROWD_MS 1000 /* of sandboxes made at once */
+
 uint64_t wall_ms(void) {
         struct timespec t;
 
@@ -171,6 +173,18 @@ void sandbox_free(struct sandbox *s) {
         free(s);
 }
 
+/* Lists are in the order of making, and a page begins after a time (verb_list), also when the one that was made then is
+ * gone: so several of one millisecond are told apart by a few. A clock that was set back is none of that. */
+static void tell_apart(struct registry *r, struct sandbox *s) {
+        uint64_t newest = MAX(r->newest_ms, r->last ? r->last->created_ms : 0);
+
+        if (r->loading)
+                return;
+        if (s->created_ms <= newest && newest - s->created_ms < CROWD_MS)
+                s->created_ms = newest + 1;
+        r->newest_ms = s->created_ms;
+}
+
 int sandbox_register(struct sandbox *s, struct owner *owner, const char *name) {
         struct registry *r = s->o->registry;
 
@@ -190,6 +204,7 @@ int sandbox_register(struct sandbox *s, struct owner *owner, const char *name) {
         }
         s->owner = owner;
         copy_text(s->name, sizeof s->name, name);
+        tell_apart(r, s);
         s->previous = r->last;
         if (r->last)
                 r->last->next = s;

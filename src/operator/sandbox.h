@@ -194,6 +194,7 @@ struct registry {
         bool loading;              /* the store is being read: references come and go */
         bool incomplete;           /* some row could not be understood: what seems to be nobody\'s may be its */
         uint64_t started_ms;
+        uint64_t newest_ms; /* when the last one was made: no two are made at the same time */
         uint64_t next_owner;
         struct loop_timer health;
         struct trial *trial;         /* trial.h; NULL: nobody has asked */

@@ -176,9 +176,10 @@ static void caller_session(struct result *r) {
 }
 
 /* Where we are among the host's cgroups. */
-/* The daemon puts each run of a sandbox into a group of its own below the sandbox's, which is the root here: its name
- * is no news, and says nothing of the host. */
+/* The daemon puts each run of a sandbox into a group of its own: below the sandbox's, if that is the root here, or
+ * beside the guest's (cgroup v2 has processes in leaves alone). Its name is no news, and says nothing of the host. */
 static bool is_own_run(const char *path) {
+        path += str_starts(path, "/../run-") ? strlen("/..") : 0;
         const char *number = path + strlen("/run-");
 
         return str_starts(path, "/run-") && *number >= '1' && *number <= '9' &&

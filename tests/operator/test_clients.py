@@ -282,3 +282,20 @@ def test_large_request(daemon):
         with Call(daemon.socket, {"verb": "create", "name": "x" * 100000}) as c:
             c.answer()
     assert e.value.code == "bad_request" and e.value.hint
+
+
+def test_pages_of_what_was_made_at_once(make_daemon):
+    """Each one is shown once, also when the last one of the page before is gone: several are made in one millisecond."""
+    client, made = make_daemon(conf="pool = 0\n").client, []
+    threads = [threading.Thread(target=lambda: made.append(client.create(profile="low")["id"])) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    seen, after = [], ""
+    while after is not None:
+        page = client.list(max=1, **({"after": after} if after else {}))
+        seen += [s["id"] for s in page["sandboxes"]]
+        after = page["next_cursor"]
+        client.delete(sandbox=seen[-1], force=True)
+    assert sorted(seen) == sorted(made) and len(made) == 16
