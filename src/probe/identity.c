@@ -182,8 +182,10 @@ static bool is_own_run(const char *path) {
         path += str_starts(path, "/../run-") ? strlen("/..") : 0;
         const char *number = path + strlen("/run-");
 
-        return str_starts(path, "/run-") && *number >= '1' && *number <= '9' &&
-               number[strspn(number, "0123456789")] == '\n';
+        if (!str_starts(path, "/run-") || *number < '1' || *number > '9')
+                return false;
+        number += strspn(number, "0123456789");
+        return *number == '\n' || *number == '\0';
 }
 
 static void cgroup_path(struct result *r) {
