@@ -6,15 +6,15 @@ import subprocess
 import sys
 import textwrap
 
+import needed
 import pytest
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "../warden"))
 import plans  # noqa: E402
 
-if os.geteuid() != 0:
-    pytest.skip("file systems are mounted by root", allow_module_level=True)
+needed.root()
 if not os.path.exists("/dev/fuse"):
-    pytest.skip("this kernel has no FUSE: modprobe fuse", allow_module_level=True)
+    needed.missing("this kernel has no FUSE: modprobe fuse")
 
 MOUNT, SERVER = plans.BUILD / "tests/driver/fuse-mount", plans.BUILD / "src/driver/stockade-vm-files"
 
